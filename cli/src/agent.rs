@@ -24,6 +24,7 @@ use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::ClientTrust;
 use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
+use crate::llm::LlmOptions;
 
 pub mod installed;
 pub mod known;
@@ -31,15 +32,17 @@ mod sandbox;
 
 /// Before the command line of an agent that is a program.
 const PROGRAM: &str = "stdio:";
+/// The built-in agent that talks to a model.
+pub const LLM_AGENT: &str = "llm";
 /// Ourselves, also if the file has been replaced by a newer version meanwhile.
 const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// Agent to run: scripted, a product's name, or stdio:COMMAND
+    /// Agent to run: scripted, llm, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built
-    /// in and needs nothing. A name such as claude or codex stands for the command of that product
+    /// The program speaks ACP on its standard input and output. The agents named scripted and llm
+    /// are built in: scripted needs nothing, llm a model endpoint (--llm-url). A name such as claude or codex stands for the command of that product
     /// and for the environment variables that it reads; `baton agents` lists them.
     #[arg(
         long,
@@ -132,6 +135,8 @@ pub struct AgentOptions {
     #[arg(long, env = "BATON_AGENT_USER", value_name = "NAME", help_heading = AGENT)]
     agent_user: Option<String>,
     #[command(flatten)]
+    llm: LlmOptions,
+    #[command(flatten)]
     sandbox: SandboxOptions,
 }
 
@@ -214,7 +219,15 @@ impl AgentOptions {
             Ok(_) => {}
         }
         faults.extend(self.sandbox.faults());
+        if self.agent == LLM_AGENT {
+            faults.extend(self.llm.faults());
+        }
         faults
+    }
+
+    /// Our own files, which agents must not read.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        self.llm.kept()
     }
 
     fn login_faults(&self) -> Vec<String> {
@@ -322,10 +335,17 @@ impl AgentOptions {
         path.map(|(_, path)| path).unwrap_or_default()
     }
 
-    /// The program and its arguments, as a shell would take them apart; `None` for the built-in
+    /// The agent's name, if it is built in.
+    pub fn built_in(&self) -> Option<&'static str> {
+        ["scripted", LLM_AGENT]
+            .into_iter()
+            .find(|name| self.agent == *name)
+    }
+
+    /// The program and its arguments, as a shell would take them apart; `None` for a built-in
     /// agent.
     pub fn command(&self) -> Result<Option<Vec<String>>, String> {
-        if self.agent == "scripted" {
+        if self.built_in().is_some() {
             return Ok(None);
         }
         if let Some(known) = self.known() {
@@ -336,7 +356,7 @@ impl AgentOptions {
         let Some(command) = self.agent.strip_prefix(PROGRAM) else {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             return fault(&format!(
-                "the agents are: scripted, {}, stdio:COMMAND",
+                "the agents are: scripted, llm, {}, stdio:COMMAND",
                 names.join(", ")
             ));
         };
@@ -366,7 +386,7 @@ impl AgentOptions {
             .command()
             .map_err(|fault| ConfigurationError(vec![fault]))?;
         let Some(command) = command else {
-            return Ok(Arc::new(ScriptedAgent));
+            return self.built_in_agent();
         };
         if self.known().is_some()
             && let Some(fault) = installed::fault(&command, &self.search_path())
@@ -388,6 +408,14 @@ impl AgentOptions {
             },
         );
         Ok(Arc::new(stdio.context(self.agent.clone())?))
+    }
+
+    fn built_in_agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
+        if self.agent != LLM_AGENT {
+            return Ok(Arc::new(ScriptedAgent));
+        }
+        let agent = self.llm.agent(self.agent_idle);
+        Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
     }
 
     fn config(&self, command: Vec<String>, around: AgentSurroundings<'_>) -> StdioConfig {
