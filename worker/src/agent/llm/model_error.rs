@@ -62,7 +62,7 @@ pub enum ModelTimeout {
     #[error("did not accept a connection")]
     Connect,
     #[error("did not begin to answer")]
-    FirstEvent,
+    FirstByte,
     #[error("fell silent and said nothing")]
     Silence,
 }

@@ -20,7 +20,7 @@ pub struct ProviderConfig {
     pub dialect: ChatDialect,
     pub connect_timeout: Duration,
     /// From the request to the first event: a model that is loaded or thinks takes its time.
-    pub first_event_timeout: Duration,
+    pub first_byte_timeout: Duration,
     /// Between two pieces of an answer.
     pub silence_timeout: Duration,
     pub retry: RetryPolicy,
@@ -39,7 +39,7 @@ impl ProviderConfig {
             headers: Vec::new(),
             ca: None,
             connect_timeout: Duration::from_secs(10),
-            first_event_timeout: Duration::from_secs(300),
+            first_byte_timeout: Duration::from_secs(300),
             silence_timeout: Duration::from_secs(120),
             retry: RetryPolicy::default(),
             max_reply_bytes: 4 << 20,
