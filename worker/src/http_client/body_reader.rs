@@ -50,16 +50,19 @@ where
         piece.map_err(|_| HttpFailure::Silence(limit))?
     }
 
-    /// The beginning of a body that is read only to be shown: as much as there is, whatever
-    /// becomes of the rest.
-    pub async fn beginning(mut self, max: usize) -> Vec<u8> {
+    /// The beginning of a body that is read only to be shown: as much as there is in time,
+    /// whatever becomes of the rest.
+    pub async fn beginning(mut self, max: usize, within: Duration) -> Vec<u8> {
         let mut read = Vec::new();
-        while read.len() < max
-            && let Ok(Some(piece)) = self.next().await
-        {
-            let fits = piece.len().min(max - read.len());
-            read.extend_from_slice(&piece[..fits]);
-        }
+        let reading = async {
+            while read.len() < max
+                && let Ok(Some(piece)) = self.next().await
+            {
+                let fits = piece.len().min(max - read.len());
+                read.extend_from_slice(&piece[..fits]);
+            }
+        };
+        let _ = timeout(within, reading).await;
         read
     }
 }
