@@ -40,7 +40,7 @@ pub enum ModelError {
     ContextTooLong { detail: String },
     #[error("the model {model:?} cannot use tools ({detail}): choose one that can")]
     ToolsUnsupported { model: String, detail: String },
-    #[error("the model endpoint refuses the request ({detail}): check model and options")]
+    #[error("the model endpoint refuses the request ({detail}): check URL, model and options")]
     BadRequest { detail: String },
     /// The stream ended before its end was said.
     #[error("the answer of the model broke off ({detail}): it can be continued")]
@@ -62,7 +62,7 @@ pub enum ModelTimeout {
     #[error("did not accept a connection")]
     Connect,
     #[error("did not begin to answer")]
-    FirstEvent,
+    FirstByte,
     #[error("fell silent and said nothing")]
     Silence,
 }

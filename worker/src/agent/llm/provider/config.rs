@@ -4,7 +4,9 @@ use std::fmt::{self, Debug, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::continuation::ContinuationWay;
 use crate::agent::llm::model::ModelProtocol;
+use crate::http_client::ProxyRule;
 
 #[derive(Clone, Debug)]
 pub struct ProviderConfig {
@@ -18,9 +20,12 @@ pub struct ProviderConfig {
     pub ca: Option<Vec<u8>>,
     /// Only Chat Completions have dialects.
     pub dialect: ChatDialect,
+    /// How a broken answer is continued, if not as the dialect has it.
+    pub continuation: Option<ContinuationWay>,
+    pub proxy: ProxyRule,
     pub connect_timeout: Duration,
-    /// From the request to the first event: a model that is loaded or thinks takes its time.
-    pub first_event_timeout: Duration,
+    /// From the request to the first byte of its answer: a model that is loaded or thinks takes its time.
+    pub first_byte_timeout: Duration,
     /// Between two pieces of an answer.
     pub silence_timeout: Duration,
     pub retry: RetryPolicy,
@@ -38,8 +43,10 @@ impl ProviderConfig {
             key: None,
             headers: Vec::new(),
             ca: None,
+            continuation: None,
+            proxy: ProxyRule::Environment,
             connect_timeout: Duration::from_secs(10),
-            first_event_timeout: Duration::from_secs(300),
+            first_byte_timeout: Duration::from_secs(300),
             silence_timeout: Duration::from_secs(120),
             retry: RetryPolicy::default(),
             max_reply_bytes: 4 << 20,
