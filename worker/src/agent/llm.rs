@@ -6,7 +6,7 @@
 //! | [`conversation`], [`memory`], [`settings`] | one session: what is chosen, what was said |
 //! | [`history_reader`], [`session_history`] | the session's log, as a model is told it |
 //! | [`turn_record`], [`turn_loop`] | a turn: messages of the model and tool calls, step by step |
-//! | [`model_step`], [`continuation`] | a message of the model, and its rest if it broke off |
+//! | [`model_step`] | a message of the model, and its rest if it broke off |
 //! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
 //! | [`tool`], [`tool_run`], [`call_run`], [`permission`] | the tools, and what is asked before they are used |
 //! | [`model`] | what is asked of a model and what it answers, whatever protocol it speaks |
@@ -27,7 +27,6 @@ use super::{Agent, Conversation, Failure, SessionOpening};
 mod call_run;
 mod commands;
 pub mod config;
-mod continuation;
 mod conversation;
 mod history_reader;
 mod memory;

@@ -8,10 +8,7 @@ use baton_session::id::random_text;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::continuation::ContinuedText;
-use super::model::{
-    AssistantMessage, AssistantPart, ModelEvent, ModelReply, ModelRequest, TokenUsage,
-};
+use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
 use super::model_error::ModelError;
 use super::step_mark::{StepMark, marked, step_meta};
 use super::system_prompt::system_prompt;
@@ -91,26 +88,16 @@ async fn attempt(
     let cancel = CancellationToken::new();
     let mut stream = context.provider.stream(request, &cancel).await?;
     let thoughts = format!("{}~{}", step.id, random_text(6));
-    let mut text = ContinuedText::after(&step.said);
     while let Some(event) = stream.next().await {
         match event? {
-            ModelEvent::Text(piece) => {
-                if let Some(new) = text.add(&piece) {
-                    say(context, step, &new).await;
-                }
-            }
+            ModelEvent::Text(piece) => say(context, step, &piece).await,
             ModelEvent::Reasoning(piece) => {
                 step.add_thought(&thoughts, &piece);
                 let update = text_chunk("agent_thought_chunk", &thoughts, &piece);
                 context.turn.update(update).await;
             }
             ModelEvent::ToolCall { .. } | ModelEvent::ToolArguments { .. } => {}
-            ModelEvent::Done(reply) => {
-                if let Some(rest) = text.finish() {
-                    say(context, step, &rest).await;
-                }
-                return Ok(*reply);
-            }
+            ModelEvent::Done(reply) => return Ok(*reply),
         }
     }
     let detail = "the stream ended before its end was said".to_owned();
@@ -132,37 +119,17 @@ async fn finish(
 ) {
     let config = context.config;
     let step = record.steps.last_mut().expect("it was begun");
-    let message = as_shown(reply.message, &step.said);
     let mark = StepMark::of(
         &step.id,
         &request.model,
         config.provider.protocol,
         reply.stop,
-        &message,
+        &reply.message,
         step.shown(),
     );
     let update = usage_update(reply.usage, config.context);
     context.turn.update(marked(update, step_meta(&mark))).await;
-    step.finish(message, reply.stop);
-}
-
-/// An endpoint that began anew instead of going on after its beginning has said that twice.
-fn as_shown(mut message: AssistantMessage, said: &str) -> AssistantMessage {
-    let text = message.text();
-    let repeated = text.strip_suffix(said).map_or(0, str::len);
-    let mut texts = message.parts.iter_mut().filter_map(|part| match part {
-        AssistantPart::Text(text) => Some(text),
-        _ => None,
-    });
-    if repeated > 0
-        && said.starts_with(&text[..repeated])
-        && let Some(first) = texts
-            .next()
-            .filter(|first| first.is_char_boundary(repeated))
-    {
-        first.drain(..repeated);
-    }
-    message
+    step.finish(reply.message, reply.stop);
 }
 
 /// What of the context is in use after this step.
