@@ -38,7 +38,7 @@ pub(crate) async fn served_by(agent: &str, arguments: &[&str]) -> Served {
 /// A cluster with two more workers that run one agent, at `/acp/NAME`.
 pub(crate) struct Staged {
     /// They end first: their logs are in the cluster's directory.
-    workers: Vec<Process>,
+    pub(crate) workers: Vec<Process>,
     cluster: Cluster,
     name: String,
 }

@@ -8,7 +8,8 @@
 //! | [`turn_record`], [`turn_loop`] | a turn: messages of the model and tool calls, step by step |
 //! | [`model_step`] | a message of the model, and its rest if it broke off |
 //! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
-//! | [`tool`], [`tool_run`], [`call_run`], [`permission`] | the tools, and what is asked before they are used |
+//! | [`tool`], [`tool_run`], [`call_run`] | the tools, and how a call is carried out |
+//! | [`permission`] | what is asked before |
 //! | [`model`] | what is asked of a model and what it answers, whatever protocol it speaks |
 //! | [`model_error`] | why a model did not answer, and what to do about it |
 //! | [`provider`] | the protocols of model endpoints |
@@ -82,6 +83,12 @@ impl Agent for LlmAgent {
     }
 
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
+        if !session.mcp_servers().is_empty() {
+            return Err(Failure::invalid_params(
+                "the agent llm cannot use MCP servers yet: leave params.mcpServers empty, and \
+                 start the worker without --mcp-server",
+            ));
+        }
         let (config, provider) = (self.config.clone(), self.provider.clone());
         let conversation = LlmConversation::open(session, config, provider).await?;
         Ok(Arc::new(conversation))
