@@ -42,8 +42,9 @@ pub struct AgentOptions {
     /// Agent to run: scripted, llm, a product's name, or stdio:COMMAND
     ///
     /// The program speaks ACP on its standard input and output. The agents named scripted and llm
-    /// are built in: scripted needs nothing, llm a model endpoint (--llm-url). A name such as claude or codex stands for the command of that product
-    /// and for the environment variables that it reads; `baton agents` lists them.
+    /// are built in: scripted needs nothing, llm a model endpoint (--llm-url). A name such as
+    /// claude or codex stands for the command of that product and for the environment variables
+    /// that it reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",

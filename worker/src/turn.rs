@@ -203,8 +203,8 @@ impl Turn {
         self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
     }
 
-    /// The answer to a question that an earlier run of this turn has asked, by its id: from the log,
-    /// or when the client gives it.
+    /// The answer to a question that an earlier run of this turn has asked, by its id: from the
+    /// log, or when the client gives it.
     pub async fn resume_request(&self, id: &str) -> Result<Box<RawValue>, Failure> {
         let answer = match self.take_up(id) {
             Some(AskOutcome::Answered(answer)) => answer,

@@ -1,6 +1,7 @@
 //! The built-in agent that talks to a model, with a model that says what the tests want.
 
 mod editor;
+mod moments;
 mod surviving;
 mod tools;
 mod turns;
@@ -10,6 +11,7 @@ use serde_json::json;
 use crate::stdio::Staged;
 use crate::support::Served;
 use crate::support::model_server::{ModelScript, ModelServer, WireProtocol};
+use crate::support::process::Process;
 
 pub(crate) const MODEL: &str = "test-model";
 
@@ -35,9 +37,20 @@ pub(crate) async fn served(arguments: &[&str]) -> (ModelServer, Served) {
 pub(crate) async fn staged() -> (ModelServer, Staged) {
     let model = ModelServer::start().await;
     let url = model.url(WireProtocol::Chat);
-    let variables = [("BATON_LLM_URL", url.as_str()), ("BATON_LLM_MODEL", MODEL)];
-    let staged = Staged::with("llm", "llm", &variables).await;
+    let staged = Staged::with("llm", "llm", &variables(&url)).await;
     (model, staged)
+}
+
+fn variables(url: &str) -> [(&'static str, &str); 2] {
+    [("BATON_LLM_URL", url), ("BATON_LLM_MODEL", MODEL)]
+}
+
+/// Another worker like those that were there.
+pub(crate) fn worker(staged: &Staged, model: &ModelServer, number: usize) -> Process {
+    let url = model.url(WireProtocol::Chat);
+    staged.cluster.worker_with(number, |command| {
+        command.env("BATON_AGENT", "llm").envs(variables(&url));
+    })
 }
 
 /// A model that reads a file.

@@ -39,7 +39,7 @@ pub(crate) async fn served_by(agent: &str, arguments: &[&str]) -> Served {
 pub(crate) struct Staged {
     /// They end first: their logs are in the cluster's directory.
     pub(crate) workers: Vec<Process>,
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     name: String,
 }
 

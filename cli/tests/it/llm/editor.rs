@@ -19,6 +19,9 @@ pub struct Editor {
     pub permission: &'static str,
     /// Methods that are not answered.
     pub silent: &'static [&'static str],
+    /// The question, by its method and which one of them, that is kept back.
+    pub hold: Option<(&'static str, usize)>,
+    pub held: Option<Value>,
     /// All that came.
     pub seen: Vec<Value>,
     answered: BTreeSet<String>,
@@ -41,6 +44,8 @@ impl Editor {
             commands: Vec::new(),
             permission: "allow_once",
             silent: &[],
+            hold: None,
+            held: None,
             seen: Vec::new(),
             answered: BTreeSet::new(),
             prompts: 0,
@@ -101,9 +106,25 @@ impl Editor {
             .message();
         self.seen.push(message.clone());
         if message.get("id").is_some() && message.get("method").is_some() {
-            self.reply(&message).await;
+            let method = message["method"].as_str().unwrap_or_default();
+            let held = self
+                .hold
+                .is_some_and(|(name, nth)| name == method && self.requests(name) == nth);
+            if held {
+                self.held = Some(message.clone());
+            } else {
+                self.reply(&message).await;
+            }
         }
         message
+    }
+
+    /// What was kept back is answered after all.
+    pub async fn let_go(&mut self) {
+        self.hold = None;
+        if let Some(held) = self.held.take() {
+            self.reply(&held).await;
+        }
     }
 
     /// Answers a question, but none twice.

@@ -19,6 +19,7 @@ pub mod edit_file;
 pub mod plan;
 pub mod read_file;
 pub mod run_command;
+mod schema;
 pub mod write_file;
 
 /// What a call may do, which decides whether the user is asked.

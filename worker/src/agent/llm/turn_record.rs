@@ -65,8 +65,8 @@ pub struct CallResultRecord {
 
 /// What a model is told of a call that did not come to its end.
 const NOT_RUN: &str = "This tool call was not carried out: the turn ended before.";
-const UNFINISHED: &str = "The outcome of this tool call is unknown: the turn ended while it ran. It \
-                          may have had an effect.";
+const UNFINISHED: &str = "The outcome of this tool call is unknown: the turn ended while it ran. \
+                          It may have had an effect.";
 
 impl StepRecord {
     pub fn new(id: String) -> Self {

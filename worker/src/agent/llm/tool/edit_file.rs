@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read_file::{self, diff};
+use super::schema;
 use super::write_file::write;
 use crate::agent::llm::call_run::{CallRun, TurnEnds};
 use crate::agent::llm::model::ToolDefinition;
@@ -29,10 +30,10 @@ pub fn definition() -> ToolDefinition {
         parameters: json!({
             "type": "object",
             "properties": {
-                "path": { "type": "string", "description": "absolute, or relative to the working directory" },
-                "old_text": { "type": "string", "description": "exactly as it is in the file, with all blanks" },
+                "path": schema::path(),
+                "old_text": schema::text("exactly as it is in the file, with all blanks"),
                 "new_text": { "type": "string" },
-                "all": { "type": "boolean", "description": "replace every occurrence" },
+                "all": schema::flag("replace every occurrence"),
             },
             "required": ["path", "old_text", "new_text"],
         }),

@@ -4,6 +4,7 @@ use baton_protocol::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::schema;
 use crate::agent::llm::call_run::CallRun;
 use crate::agent::llm::model::ToolDefinition;
 use crate::agent::llm::tool_view::{ToolOutcome, ToolView, absolute};
@@ -25,9 +26,9 @@ pub fn definition() -> ToolDefinition {
         parameters: json!({
             "type": "object",
             "properties": {
-                "path": { "type": "string", "description": "absolute, or relative to the working directory" },
-                "line": { "type": "integer", "minimum": 1, "description": "the first line to read" },
-                "limit": { "type": "integer", "minimum": 1, "description": "how many lines to read" },
+                "path": schema::path(),
+                "line": schema::count("the first line to read"),
+                "limit": schema::count("how many lines to read"),
             },
             "required": ["path"],
         }),

@@ -7,6 +7,7 @@ use baton_protocol::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::schema;
 use crate::agent::llm::call_run::{CallRun, TurnEnds};
 use crate::agent::llm::model::ToolDefinition;
 use crate::agent::llm::tool_view::{ToolOutcome, ToolView, absolute};
@@ -36,8 +37,8 @@ pub fn definition() -> ToolDefinition {
             "type": "object",
             "properties": {
                 "command": { "type": "string" },
-                "cwd": { "type": "string", "description": "instead of the working directory" },
-                "timeout_seconds": { "type": "integer", "minimum": 1, "description": "after this it is killed; 600 by default" },
+                "cwd": schema::text("instead of the working directory"),
+                "timeout_seconds": schema::count("after this it is killed; 600 by default"),
             },
             "required": ["command"],
         }),

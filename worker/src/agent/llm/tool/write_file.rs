@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read_file::{self, diff};
+use super::schema;
 use crate::agent::llm::call_run::{CallRun, TurnEnds};
 use crate::agent::llm::model::ToolDefinition;
 use crate::agent::llm::tool_view::{ToolOutcome, absolute};
@@ -26,7 +27,7 @@ pub fn definition() -> ToolDefinition {
         parameters: json!({
             "type": "object",
             "properties": {
-                "path": { "type": "string", "description": "absolute, or relative to the working directory" },
+                "path": schema::path(),
                 "content": { "type": "string" },
             },
             "required": ["path", "content"],
@@ -37,9 +38,10 @@ pub fn definition() -> ToolDefinition {
 impl WriteFileCall {
     pub async fn run(&self, run: &mut CallRun<'_>) -> Result<ToolOutcome, TurnEnds> {
         // A file that cannot be read is taken for a new one.
-        let old = match run.client().read_file {
-            true => read_file::content(run, &self.path, None, None).await.ok(),
-            false => None,
+        let old = if run.client().read_file {
+            read_file::content(run, &self.path, None, None).await.ok()
+        } else {
+            None
         };
         let path = absolute(run.cwd(), &self.path);
         let shown = diff(&path, old.as_deref(), &self.content);
