@@ -215,7 +215,7 @@ mod tests {
     impl Log {
         fn new() -> Self {
             let settings = LlmSettings::new(&["m".to_owned()]);
-            Self(HistoryReader::new(SessionHistory::new(1000), settings))
+            Self(HistoryReader::new(SessionHistory::new(100_000), settings))
         }
 
         fn begin(&mut self, text: &str) {

@@ -7,6 +7,7 @@ use baton_protocol::ErrorCode;
 use baton_session::id::random_text;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
 use super::model_error::ModelError;
@@ -16,6 +17,7 @@ use super::tool::ToolBox;
 use super::turn_context::{TurnContext, text_chunk};
 use super::turn_record::{StepRecord, TurnRecord};
 use crate::agent::Failure;
+use crate::trace;
 
 /// How often in a row a stream may break off without having said anything new.
 const MAX_BREAKS: u32 = 3;
@@ -37,7 +39,11 @@ pub async fn run(
     loop {
         let said = record.steps.last().map_or(0, |step| step.said.len());
         let request = request(context, record, tools);
-        let error = match attempt(context, record, &request).await {
+        let span = trace::model_call(&request.model);
+        let outcome = attempt(context, record, &request);
+        let outcome = outcome.instrument(span.clone()).await;
+        note(&span, &outcome);
+        let error = match outcome {
             Ok(reply) => {
                 finish(context, record, &request, reply).await;
                 return Ok(());
@@ -58,6 +64,20 @@ pub async fn run(
             "the model's answer broke off: asking for the rest"
         );
         tokio::time::sleep(PAUSE * breaks).await;
+    }
+}
+
+/// What is known of the call when it is over.
+fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
+    match outcome {
+        Ok(reply) => {
+            span.record("gen_ai.usage.input_tokens", reply.usage.input);
+            span.record("gen_ai.usage.output_tokens", reply.usage.output);
+        }
+        Err(error) => {
+            span.record("error.type", error.kind());
+            span.record("otel.status_code", "ERROR");
+        }
     }
 }
 
