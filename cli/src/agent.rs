@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::stdio::confine::confine;
 use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
-use baton_worker::agent::stdio::sandbox::Sandbox;
+use baton_worker::agent::stdio::sandbox::{Sandbox, SandboxConfig};
 use baton_worker::agent::stdio::{
     AgentAuth, LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig,
     environment,
@@ -387,7 +388,7 @@ impl AgentOptions {
             .command()
             .map_err(|fault| ConfigurationError(vec![fault]))?;
         let Some(command) = command else {
-            return self.built_in_agent();
+            return self.built_in_agent(around);
         };
         if self.known().is_some()
             && let Some(fault) = installed::fault(&command, &self.search_path())
@@ -411,11 +412,16 @@ impl AgentOptions {
         Ok(Arc::new(stdio.context(self.agent.clone())?))
     }
 
-    fn built_in_agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
+    fn built_in_agent(&self, around: AgentSurroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
         if self.agent != LLM_AGENT {
             return Ok(Arc::new(ScriptedAgent));
         }
-        let agent = self.llm.agent(self.agent_idle);
+        let (environment, homes) = self.environment();
+        let mcp = McpLaunch {
+            sandbox: self.sandbox_config(around),
+            launch: self.launch(Vec::new(), environment, homes),
+        };
+        let agent = self.llm.agent(mcp, self.agent_idle);
         Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
     }
 
@@ -424,17 +430,7 @@ impl AgentOptions {
         StdioConfig {
             launch: LaunchConfig {
                 sandbox: self.confined(&command, &environment, around),
-                command,
-                guard: PathBuf::from(OURSELVES),
-                environment,
-                user: self.owner(),
-                homes,
-                limits: ProcessLimits {
-                    memory: self.agent_memory.map(|mib| mib << 20),
-                    cpu: self.agent_cpu,
-                    files: self.agent_files,
-                },
-                stderr_to_client: self.agent_stderr == StderrOption::Client,
+                ..self.launch(command, environment, homes)
             },
             scope: match self.agent_scope {
                 ScopeOption::Session => ProcessScope::Session,
@@ -458,6 +454,29 @@ impl AgentOptions {
 }
 
 impl AgentOptions {
+    /// How a process is started, but not how it is confined.
+    fn launch(
+        &self,
+        command: Vec<String>,
+        environment: Vec<(OsString, OsString)>,
+        homes: Option<PerPrincipal>,
+    ) -> LaunchConfig {
+        LaunchConfig {
+            command,
+            guard: PathBuf::from(OURSELVES),
+            environment,
+            user: self.owner(),
+            homes,
+            limits: ProcessLimits {
+                memory: self.agent_memory.map(|mib| mib << 20),
+                cpu: self.agent_cpu,
+                files: self.agent_files,
+            },
+            sandbox: None,
+            stderr_to_client: self.agent_stderr == StderrOption::Client,
+        }
+    }
+
     /// Says what confines agents, and what does not.
     fn confined(
         &self,
@@ -465,6 +484,13 @@ impl AgentOptions {
         environment: &[(OsString, OsString)],
         around: AgentSurroundings<'_>,
     ) -> Option<Sandbox> {
+        let sandbox = Sandbox::new(self.sandbox_config(around)?, command, environment);
+        sandbox.log_confinement();
+        Some(sandbox)
+    }
+
+    /// What a process may open beside what its command needs.
+    fn sandbox_config(&self, around: AgentSurroundings<'_>) -> Option<SandboxConfig> {
         let common = self
             .serves_several()
             .then(|| around.root.map(WorkspaceRoot::path));
@@ -488,9 +514,7 @@ impl AgentOptions {
             let homes = self.homes().ok().flatten();
             wanted.homes = homes.map(|homes| homes.base().to_owned());
         }
-        let sandbox = Sandbox::new(wanted, command, environment);
-        sandbox.log_confinement();
-        Some(sandbox)
+        Some(wanted)
     }
 }
 

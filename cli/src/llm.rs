@@ -7,8 +7,9 @@ use std::time::Duration;
 use baton_worker::agent::Agent;
 use baton_worker::agent::llm::LlmAgent;
 use baton_worker::agent::llm::config::LlmConfig;
+use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::llm::model::ModelProtocol;
-use baton_worker::agent::llm::provider::{ChatDialect, ModelKey, ProviderConfig};
+use baton_worker::agent::llm::provider::{ChatDialect, ModelKey, ModelProvider, ProviderConfig};
 use clap::{Args, ValueEnum};
 
 use crate::headings::LLM;
@@ -121,8 +122,8 @@ impl LlmOptions {
         faults.extend(self.key().err());
         faults.extend(self.system_prompt().err());
         if faults.is_empty() {
-            let agent = self.config(Duration::ZERO).and_then(LlmAgent::new);
-            faults.extend(agent.err().map(|fault| format!("--llm-url: {fault}")));
+            let provider = self.provider().and_then(ModelProvider::new);
+            faults.extend(provider.err().map(|fault| format!("--llm-url: {fault}")));
         }
         faults
     }
@@ -165,7 +166,7 @@ impl LlmOptions {
         self.llm_system.as_ref().map(read).transpose()
     }
 
-    fn config(&self, idle: Duration) -> Result<LlmConfig, String> {
+    fn provider(&self) -> Result<ProviderConfig, String> {
         let protocol = match self.llm_protocol {
             ProtocolOption::Chat => ModelProtocol::Chat,
             ProtocolOption::Responses => ModelProtocol::Responses,
@@ -177,9 +178,14 @@ impl LlmOptions {
         if let Some(dialect) = self.dialect()? {
             provider.dialect = dialect;
         }
+        Ok(provider)
+    }
+
+    fn config(&self, mcp: McpLaunch, idle: Duration) -> Result<LlmConfig, String> {
         let models = self.llm_model.iter().map(|name| name.trim().to_owned());
         Ok(LlmConfig {
-            provider,
+            provider: self.provider()?,
+            mcp: Arc::new(mcp),
             models: models.filter(|name| !name.is_empty()).collect(),
             context: self.llm_context,
             system_prompt: self.system_prompt()?,
@@ -189,9 +195,9 @@ impl LlmOptions {
         })
     }
 
-    /// `idle`: how long an idle session stays at its worker.
-    pub fn agent(&self, idle: Duration) -> Result<Arc<dyn Agent>, String> {
-        let agent = LlmAgent::new(self.config(idle)?)?;
+    /// `mcp`: how MCP servers are started. `idle`: how long an idle session stays at its worker.
+    pub fn agent(&self, mcp: McpLaunch, idle: Duration) -> Result<Arc<dyn Agent>, String> {
+        let agent = LlmAgent::new(self.config(mcp, idle)?)?;
         Ok(Arc::new(agent))
     }
 }

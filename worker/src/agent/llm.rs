@@ -10,6 +10,7 @@
 //! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
 //! | [`tool`], [`tool_run`], [`call_run`] | the tools, and how a call is carried out |
 //! | [`permission`] | what is asked before |
+//! | [`mcp_server`], [`mcp_tools`] | MCP servers of the session, and their tools |
 //! | [`model`] | what is asked of a model and what it answers, whatever protocol it speaks |
 //! | [`model_error`] | why a model did not answer, and what to do about it |
 //! | [`provider`] | the protocols of model endpoints |
@@ -30,6 +31,8 @@ mod commands;
 pub mod config;
 mod conversation;
 mod history_reader;
+pub mod mcp_server;
+mod mcp_tools;
 mod memory;
 pub mod model;
 pub mod model_error;
@@ -83,12 +86,6 @@ impl Agent for LlmAgent {
     }
 
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
-        if !session.mcp_servers().is_empty() {
-            return Err(Failure::invalid_params(
-                "the agent llm cannot use MCP servers yet: leave params.mcpServers empty, and \
-                 start the worker without --mcp-server",
-            ));
-        }
         let (config, provider) = (self.config.clone(), self.provider.clone());
         let conversation = LlmConversation::open(session, config, provider).await?;
         Ok(Arc::new(conversation))

@@ -33,6 +33,7 @@ use self::client_profile::{ClientProfile, ClientProfiles};
 use self::conversation::StdioConversation;
 use self::pool::AgentPool;
 pub use self::pool::StartFailure;
+pub(crate) use self::process::AgentProcess;
 pub use self::process::LaunchConfig;
 use self::sandbox::ProcessPaths;
 use super::{Agent, Conversation, Failure, SessionOpening};

@@ -1,8 +1,10 @@
 //! The native agent, whose worker is killed after every event of a turn.
 
 mod model;
+mod servers;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,23 +16,49 @@ use baton_session::store::{MemoryStore, Store, WorkerId};
 use baton_worker::agent::Agent;
 use baton_worker::agent::llm::LlmAgent;
 use baton_worker::agent::llm::config::LlmConfig;
+use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::llm::model::ModelProtocol;
 use baton_worker::agent::llm::provider::ProviderConfig;
+use baton_worker::agent::stdio::LaunchConfig;
+use baton_worker::mcp::McpPolicy;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::model::Model;
+use self::model::{Model, edit_and_run};
 use crate::support::{Worker, frames, until};
 
 const PERMISSION: &str = "session/request_permission";
 
+/// MCP servers are started by this instead of Baton's guard.
+fn launch(guard: PathBuf) -> McpLaunch {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    McpLaunch {
+        launch: LaunchConfig {
+            command: Vec::new(),
+            guard,
+            environment: vec![("PATH".into(), path)],
+            limits: Default::default(),
+            user: None,
+            homes: None,
+            sandbox: None,
+            stderr_to_client: false,
+        },
+        sandbox: None,
+    }
+}
+
 fn agent(model: &Model) -> Arc<dyn Agent> {
+    guarded(model, PathBuf::from("/bin/false"))
+}
+
+fn guarded(model: &Model, guard: PathBuf) -> Arc<dyn Agent> {
     let config = LlmConfig {
         provider: ProviderConfig::new(ModelProtocol::Chat, model.url()),
         models: vec!["m".into()],
         context: 100_000,
+        mcp: Arc::new(launch(guard)),
         system_prompt: None,
         max_steps: 10,
         max_tool_output: 1024,
@@ -39,8 +67,12 @@ fn agent(model: &Model) -> Arc<dyn Agent> {
     Arc::new(LlmAgent::new(config).expect("a good configuration"))
 }
 
-/// A worker whose sessions are free soon after it was killed.
 fn worker(store: &Arc<dyn Store>, agent: Arc<dyn Agent>) -> Worker {
+    worker_with(store, agent, McpPolicy::default())
+}
+
+/// A worker whose sessions are free soon after it was killed.
+fn worker_with(store: &Arc<dyn Store>, agent: Arc<dyn Agent>, mcp: McpPolicy) -> Worker {
     let config = baton_worker::RunnerConfig {
         id: WorkerId(random_text(12).into()),
         slots: 8,
@@ -49,7 +81,7 @@ fn worker(store: &Arc<dyn Store>, agent: Arc<dyn Agent>) -> Worker {
         session_ttl: Duration::from_secs(3600),
         on_release: None,
         grace: Duration::ZERO,
-        mcp: Default::default(),
+        mcp,
         agent_policy: baton_worker::AgentPolicy::open(),
         workspace_root: None,
         metrics: Default::default(),
@@ -139,10 +171,7 @@ async fn killed_at(model: &Model, head: u64) -> Vec<Event> {
     let mode = json!({ "sessionId": scene.id, "modeId": "ask" });
     let mode = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/set_mode", "params": mode });
     enqueue(&scene, CommandKind::SetMode, mode).await;
-    let blocks = json!([{ "type": "text", "text": "Go" }]);
-    let prompt = json!({ "sessionId": scene.id, "prompt": blocks });
-    let prompt = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt });
-    enqueue(&scene, CommandKind::Prompt, prompt).await;
+    prompt(&scene).await;
     let first = worker(&store, agent(model));
     until("the log is so long", async || {
         scene.head().await >= head || is_over(&scene).await
@@ -153,6 +182,13 @@ async fn killed_at(model: &Model, head: u64) -> Vec<Event> {
     until("the turn ends", async || is_over(&scene).await).await;
     client.abort();
     events(&scene).await
+}
+
+async fn prompt(scene: &Scene) {
+    let blocks = json!([{ "type": "text", "text": "Go" }]);
+    let prompt = json!({ "sessionId": scene.id, "prompt": blocks });
+    let prompt = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt });
+    enqueue(scene, CommandKind::Prompt, prompt).await;
 }
 
 async fn is_over(scene: &Scene) -> bool {
@@ -206,11 +242,11 @@ fn check(log: &[Event], killed_at: u64) {
 
 #[tokio::test]
 async fn a_turn_goes_on_after_every_event_that_may_be_its_workers_last() {
-    let model = Model::start().await;
+    let model = Model::start(edit_and_run).await;
     let whole = killed_at(&model, u64::MAX).await;
     check(&whole, u64::MAX);
     let all = (1..whole.len() as u64).map(async |head| {
-        let model = Model::start().await;
+        let model = Model::start(edit_and_run).await;
         (head, killed_at(&model, head).await)
     });
     for (head, log) in join_all(all).await {

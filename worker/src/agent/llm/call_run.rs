@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::permission::{self, PermissionAnswer};
 use super::step_mark::{call_meta, marked};
-use super::tool_view::{ToolOutcome, ToolView, cut, parts};
+use super::tool_view::{ToolOutcome, ToolView, cut, result_parts, text_content};
 use super::turn_context::TurnContext;
 use super::turn_record::{CallRecord, CallResultRecord};
 
@@ -90,14 +90,18 @@ impl CallRun<'_> {
             "completed"
         };
         let mut update = json!({ "status": status, "rawOutput": text });
-        if let Some(content) = outcome.content {
+        if let Some(mut content) = outcome.content {
+            if outcome.shows_text && !text.is_empty() {
+                content.insert(0, text_content(&text));
+            }
             update["content"] = json!(content);
         }
+        let content = result_parts(Some(text), update.get("content"));
         self.update(update).await;
         self.call.asked.clear();
         self.call.terminal = None;
         self.call.result = Some(CallResultRecord {
-            content: parts(&text),
+            content,
             is_error: outcome.is_error,
         });
     }

@@ -1,7 +1,9 @@
 //! How the native agent works. Read in `cli`, handed down.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::mcp_server::McpLaunch;
 use super::provider::ProviderConfig;
 
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub struct LlmConfig {
     pub max_steps: usize,
     /// Of a tool's output, what the model gets.
     pub max_tool_output: usize,
+    /// How MCP servers are started.
+    pub mcp: Arc<McpLaunch>,
     /// How long an idle session stays at its worker.
     pub idle: Duration,
 }

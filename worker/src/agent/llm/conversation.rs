@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::commands;
 use super::config::LlmConfig;
 use super::history_reader::HistoryReader;
+use super::mcp_tools::McpServers;
 use super::memory::{LlmMemory, MemoryFields};
 use super::provider::ModelProvider;
 use super::session_history::SessionHistory;
@@ -34,6 +35,7 @@ pub struct LlmConversation {
     provider: Arc<ModelProvider>,
     session: SessionId,
     cwd: String,
+    servers: McpServers,
     memory: LlmMemory,
 }
 
@@ -57,6 +59,7 @@ impl LlmConversation {
             reader.settings = settings.told_as(&reader.settings);
         }
         Ok(Self {
+            servers: McpServers::of(opening, &config.mcp),
             config,
             provider,
             session: opening.session.clone(),
@@ -111,6 +114,7 @@ impl Conversation for LlmConversation {
             memory: &self.memory,
             config: &self.config,
             provider: &self.provider,
+            servers: &self.servers,
             cwd: &self.cwd,
         });
         let outcome = tokio::select! {

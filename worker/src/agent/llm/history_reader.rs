@@ -7,10 +7,10 @@ use baton_session::event::Event;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::model::MessagePart;
 use super::session_history::SessionHistory;
 use super::settings::LlmSettings;
 use super::step_mark::LlmMeta;
+use super::tool_view::result_parts;
 use super::turn_record::{AskedQuestion, CallResultRecord, TurnRecord};
 use super::user_content::part_of;
 
@@ -182,16 +182,11 @@ impl LoggedUpdate {
 
     /// Of a tool call that is over: its output, and its images.
     fn result(&self, is_error: bool) -> CallResultRecord {
-        let mut content = Vec::new();
-        match &self.raw_output {
-            Some(Value::String(text)) => content.push(MessagePart::Text(text.clone())),
-            Some(other) => content.push(MessagePart::Text(other.to_string())),
-            None => {}
-        }
-        let shown = self.content.as_ref().and_then(Value::as_array);
-        let shown = shown.into_iter().flatten().map(|it| &it["content"]);
-        let images = shown.filter(|block| block["type"] == "image");
-        content.extend(images.map(part_of));
+        let output = self.raw_output.as_ref().map(|output| match output {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        let content = result_parts(output, self.content.as_ref());
         CallResultRecord { content, is_error }
     }
 }
@@ -206,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::agent::llm::model::{
-        AssistantMessage, AssistantPart, ModelMessage, ModelProtocol, ModelStop,
+        AssistantMessage, AssistantPart, MessagePart, ModelMessage, ModelProtocol, ModelStop,
     };
     use crate::agent::llm::step_mark::{ShownTexts, StepMark, call_meta, step_meta};
 

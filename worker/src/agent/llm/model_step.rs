@@ -85,10 +85,9 @@ fn request(context: TurnContext<'_>, record: &TurnRecord, tools: &ToolBox) -> Mo
     let memory = context.memory.fields();
     let own = context.config.system_prompt.as_deref();
     let settings = &memory.settings;
-    let has_tools = !tools.definitions().is_empty();
     ModelRequest {
         model: settings.model.clone(),
-        system: system_prompt(own, context.cwd, settings.mode, has_tools),
+        system: system_prompt(own, context.cwd, settings.mode, tools),
         messages: memory.history.messages_with(record),
         tools: tools.definitions(),
         max_output_tokens: None,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_session::command::ClientCapabilities;
+use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 
 use self::edit_file::EditFileCall;
@@ -10,6 +11,7 @@ use self::plan::PlanCall;
 use self::read_file::ReadFileCall;
 use self::run_command::RunCommandCall;
 use self::write_file::WriteFileCall;
+use super::mcp_tools::{McpTool, OfferedTools};
 use super::model::ToolDefinition;
 use super::settings::AgentMode;
 use super::tool_view::{ToolView, file_view};
@@ -91,32 +93,53 @@ impl ClientTool {
 /// The tools of a step.
 pub struct ToolBox {
     definitions: Arc<[ToolDefinition]>,
+    servers: Vec<Arc<McpTool>>,
+    /// MCP servers that cannot be used, and why.
+    missing: Vec<(String, String)>,
 }
 
 /// A call that can be carried out.
-#[derive(Debug)]
 pub enum ToolCall {
     ReadFile(ReadFileCall),
     WriteFile(WriteFileCall),
     EditFile(EditFileCall),
     RunCommand(RunCommandCall),
     UpdatePlan(PlanCall),
+    Mcp(McpCall),
+}
+
+/// A call of an MCP server's tool.
+pub struct McpCall {
+    pub tool: Arc<McpTool>,
+    pub arguments: JsonObject,
 }
 
 impl ToolBox {
-    pub fn of(context: TurnContext<'_>) -> Self {
+    pub async fn of(context: TurnContext<'_>) -> Self {
+        let offered = context.servers.offered().await;
         let mode = context.memory.fields().settings.mode;
-        Self::new(context.turn.client(), mode)
+        Self::new(context.turn.client(), mode, offered)
     }
 
-    fn new(client: ClientCapabilities, mode: AgentMode) -> Self {
+    fn new(client: ClientCapabilities, mode: AgentMode, offered: OfferedTools) -> Self {
         let may =
             |tool: ClientTool| mode != AgentMode::Architect || tool.effect() == ToolEffect::Reads;
-        let offered = CLIENT_TOOLS.into_iter();
-        let offered = offered.filter(|tool| tool.is_possible(client) && may(*tool));
+        let own = CLIENT_TOOLS.into_iter();
+        let own = own.filter(|tool| tool.is_possible(client) && may(*tool));
+        let mut servers = offered.tools;
+        servers.retain(|tool| mode != AgentMode::Architect || tool.reads_only);
+        let own = own.map(ClientTool::definition);
+        let theirs = servers.iter().map(|tool| tool.definition.clone());
         Self {
-            definitions: offered.map(ClientTool::definition).collect(),
+            definitions: own.chain(theirs).collect(),
+            servers,
+            missing: offered.missing,
         }
+    }
+
+    /// MCP servers that cannot be used, and why.
+    pub fn missing(&self) -> &[(String, String)] {
+        &self.missing
     }
 
     pub fn definitions(&self) -> Arc<[ToolDefinition]> {
@@ -138,7 +161,15 @@ impl ToolBox {
             write_file::NAME => ToolCall::WriteFile(arguments_of(arguments)?),
             edit_file::NAME => ToolCall::EditFile(arguments_of(arguments)?),
             run_command::NAME => ToolCall::RunCommand(arguments_of(arguments)?),
-            _ => ToolCall::UpdatePlan(arguments_of(arguments)?),
+            plan::NAME => ToolCall::UpdatePlan(arguments_of(arguments)?),
+            _ => {
+                let mut servers = self.servers.iter();
+                let tool = servers.find(|tool| tool.definition.name == name);
+                ToolCall::Mcp(McpCall {
+                    tool: tool.expect("all others are theirs").clone(),
+                    arguments: arguments_of(arguments)?,
+                })
+            }
         })
     }
 }
@@ -160,6 +191,8 @@ impl ToolCall {
             Self::EditFile(_) => ClientTool::EditFile.effect(),
             Self::RunCommand(_) => ClientTool::RunCommand.effect(),
             Self::UpdatePlan(_) => ClientTool::UpdatePlan.effect(),
+            Self::Mcp(call) if call.tool.reads_only => ToolEffect::Reads,
+            Self::Mcp(_) => ToolEffect::Unknown,
         }
     }
 
@@ -172,6 +205,15 @@ impl ToolCall {
             Self::UpdatePlan(_) => ToolView {
                 title: "Plan".into(),
                 kind: "think",
+                locations: Vec::new(),
+            },
+            Self::Mcp(call) => ToolView {
+                title: call.tool.title.clone(),
+                kind: if call.tool.reads_only {
+                    "read"
+                } else {
+                    "other"
+                },
                 locations: Vec::new(),
             },
         }
@@ -196,7 +238,7 @@ mod tests {
 
     #[test]
     fn only_what_the_client_has_announced_is_offered() {
-        let offered = |letters, mode| ToolBox::new(client(letters), mode);
+        let offered = |letters, mode| ToolBox::new(client(letters), mode, OfferedTools::default());
         assert_eq!(names(&offered("", AgentMode::Code)), ["update_plan"]);
         assert_eq!(
             names(&offered("w", AgentMode::Code)),
@@ -226,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_call_that_cannot_be_carried_out_is_explained_to_the_model() {
-        let tools = ToolBox::new(client("r"), AgentMode::Code);
-        let explained = |name: &str, arguments: &str| tools.read(name, arguments).unwrap_err();
+        let tools = ToolBox::new(client("r"), AgentMode::Code, OfferedTools::default());
+        let explained = |name: &str, arguments: &str| tools.read(name, arguments).err().unwrap();
         assert!(explained("run_command", "{}").contains("The tools are: read_file, update_plan"));
         for broken in ["", "{", "[]", "{\"path\":7}", "{}", "{\"path\":\"/a\"} x"] {
             assert!(

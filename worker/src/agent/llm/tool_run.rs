@@ -7,13 +7,16 @@ use serde_json::json;
 
 use super::call_run::{CallRun, TurnEnds};
 use super::step_mark::{call_meta, marked};
-use super::tool::{ToolBox, ToolCall, plan};
+use super::tool::{McpCall, ToolBox, ToolCall, plan};
 use super::tool_view::{ToolOutcome, ToolView};
 use super::turn_context::TurnContext;
 use super::turn_record::CallRecord;
 use crate::agent::{Failure, StopReason};
 
 const CANCELLED: &str = "The user cancelled the turn before this tool call was finished.";
+const UNKNOWN: &str = "The outcome of this tool call is unknown: the worker that made it stopped \
+                       before the answer came. It may have had its effect, so it was not made \
+                       again. Find out before you repeat it.";
 /// A client that is gone answers nothing.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -50,6 +53,8 @@ pub async fn run(
     run.announce().await;
     let outcome = match read {
         Ok(tool) => carry_out(&tool, &mut run).await,
+        // A server that is gone by now.
+        Err(_) if run.call.started => Ok(unknown_outcome(&run)),
         Err(explained) => Ok(ToolOutcome::failed(explained)),
     };
     match outcome {
@@ -96,5 +101,29 @@ async fn carry_out(tool: &ToolCall, run: &mut CallRun<'_>) -> Result<ToolOutcome
         ToolCall::EditFile(call) => call.run(run).await,
         ToolCall::RunCommand(call) => call.run(run).await,
         ToolCall::UpdatePlan(_) => Ok(ToolOutcome::default()),
+        ToolCall::Mcp(call) => of_server(call, run).await,
     }
+}
+
+/// A call whose worker died may have had its effect: it runs again only if that does no harm.
+async fn of_server(call: &McpCall, run: &mut CallRun<'_>) -> Result<ToolOutcome, TurnEnds> {
+    if run.call.started && !call.tool.may_run_again() {
+        return Ok(unknown_outcome(run));
+    }
+    if let Some(rejected) = run.permit(&[]).await? {
+        return Ok(rejected);
+    }
+    run.start().await;
+    // A later worker has to know that it may have run.
+    run.context.turn.wait_until_written().await;
+    Ok(call.tool.call(call.arguments.clone()).await)
+}
+
+fn unknown_outcome(run: &CallRun<'_>) -> ToolOutcome {
+    tracing::warn!(
+        session.id = %run.context.turn.session(),
+        tool = run.call.tool,
+        "the outcome of a tool call is unknown: its worker stopped while it ran"
+    );
+    ToolOutcome::failed(UNKNOWN)
 }

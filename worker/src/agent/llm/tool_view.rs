@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::model::MessagePart;
+use super::user_content::part_of;
 
 /// A call as clients show it.
 #[derive(Debug)]
@@ -37,24 +38,25 @@ pub struct ToolOutcome {
     pub is_error: bool,
     /// For clients; `None` leaves what they show already.
     pub content: Option<Vec<Value>>,
+    /// Clients show the text before the content.
+    pub shows_text: bool,
 }
 
 impl ToolOutcome {
     pub fn done(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            is_error: false,
-            content: None,
+            ..Self::default()
         }
     }
 
     /// The user sees why, too.
     pub fn failed(text: impl Into<String>) -> Self {
-        let text = text.into();
         Self {
-            content: Some(vec![text_content(&text)]),
-            text,
+            text: text.into(),
             is_error: true,
+            content: Some(Vec::new()),
+            shows_text: true,
         }
     }
 
@@ -82,6 +84,18 @@ pub fn cut(text: String, most: usize) -> String {
         &text[..head],
         &text[tail..]
     )
+}
+
+/// What the model gets of a call: its output, and the images in what clients are shown.
+pub fn result_parts(output: Option<String>, shown: Option<&Value>) -> Vec<MessagePart> {
+    let shown = shown.and_then(Value::as_array).into_iter().flatten();
+    let images = shown.map(|it| &it["content"]);
+    let images = images.filter(|block| block["type"] == "image").map(part_of);
+    output
+        .map(MessagePart::Text)
+        .into_iter()
+        .chain(images)
+        .collect()
 }
 
 /// As [`MessagePart`]s, which the model gets.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::config::LlmConfig;
+use super::mcp_tools::McpServers;
 use super::memory::LlmMemory;
 use super::provider::ModelProvider;
 use crate::agent::Turn;
@@ -13,6 +14,7 @@ pub struct TurnContext<'a> {
     pub memory: &'a LlmMemory,
     pub config: &'a LlmConfig,
     pub provider: &'a ModelProvider,
+    pub servers: &'a McpServers,
     pub cwd: &'a str,
 }
 

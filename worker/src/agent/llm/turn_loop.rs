@@ -26,7 +26,7 @@ impl TurnLoop<'_> {
             return Ok(StopReason::EndTurn);
         }
         loop {
-            let tools = ToolBox::of(self.0);
+            let tools = ToolBox::of(self.0).await;
             if !record.has_finished_step() {
                 model_step::run(self.0, record, &tools).await?;
             }

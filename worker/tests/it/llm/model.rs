@@ -1,5 +1,5 @@
-//! A model that edits a file, runs a command and reports, slowly enough to be interrupted anywhere.
-//! It goes on after the beginning that a request ends with.
+//! A model that says what a test wants, slowly enough to be interrupted anywhere. It goes on after
+//! the beginning that a request ends with.
 
 use std::time::Duration;
 
@@ -14,18 +14,31 @@ const FIRST: [&str; 3] = ["First I ", "change ", "the file. "];
 const LAST: [&str; 3] = ["It is ", "done now, ", "all of it."];
 const PAUSE: Duration = Duration::from_millis(40);
 
+/// What it says in each step, and the tool that it calls.
+pub type Script = fn(step: usize) -> (&'static [&'static str], Option<(&'static str, Value)>);
+
+/// Edits a file, runs a command and reports.
+pub fn edit_and_run(step: usize) -> (&'static [&'static str], Option<(&'static str, Value)>) {
+    let edit = json!({ "path": "/tmp/a", "old_text": "one", "new_text": "1" });
+    match step {
+        0 => (&FIRST, Some(("edit_file", edit))),
+        1 => (&[], Some(("run_command", json!({ "command": "make" })))),
+        _ => (&LAST, None),
+    }
+}
+
 pub struct Model {
     port: u16,
     task: JoinHandle<()>,
 }
 
 impl Model {
-    pub async fn start() -> Self {
+    pub async fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let port = listener.local_addr().expect("bound").port();
         let task = tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(serve(socket));
+                tokio::spawn(serve(socket, script));
             }
         });
         Self { port, task }
@@ -42,14 +55,14 @@ impl Drop for Model {
     }
 }
 
-async fn serve(mut socket: TcpStream) -> Option<()> {
+async fn serve(mut socket: TcpStream, script: Script) -> Option<()> {
     let mut read = Vec::new();
     loop {
         let body = request(&mut socket, &mut read).await?;
         let head =
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
         socket.write_all(head.as_bytes()).await.ok()?;
-        for piece in answer(&body) {
+        for piece in answer(&body, script) {
             let data = format!("data: {piece}\n\n");
             socket.write_all(data.as_bytes()).await.ok()?;
             tokio::time::sleep(PAUSE).await;
@@ -95,16 +108,11 @@ fn beginning(messages: &[Value]) -> String {
     last.map(text).unwrap_or_default()
 }
 
-fn answer(body: &Value) -> Vec<Value> {
+fn answer(body: &Value, script: Script) -> Vec<Value> {
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let step = messages.iter().filter(|it| it["role"] == "tool").count();
     let said = beginning(&messages);
-    let edit = json!({ "path": "/tmp/a", "old_text": "one", "new_text": "1" });
-    let (words, call): (&[&str], _) = match step {
-        0 => (&FIRST, Some(("edit_file", edit))),
-        1 => (&[], Some(("run_command", json!({ "command": "make" })))),
-        _ => (&LAST, None),
-    };
+    let (words, call) = script(step);
     let delta = |delta: Value| json!({ "choices": [{ "index": 0, "delta": delta }] });
     let mut pieces = Vec::new();
     if step == 0 {

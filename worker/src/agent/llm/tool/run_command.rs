@@ -98,7 +98,7 @@ impl RunCommandCall {
                 ToolOutcome {
                     text,
                     is_error: true,
-                    content: None,
+                    ..ToolOutcome::default()
                 }
             }
             Ok(exit) => ended(&exit?, &output),
@@ -123,6 +123,6 @@ fn ended(exit: &Value, output: &str) -> ToolOutcome {
     ToolOutcome {
         text: format!("{how}\n{output}"),
         is_error: exit["exitCode"].as_i64().is_none_or(|code| code != 0),
-        content: None,
+        ..ToolOutcome::default()
     }
 }
