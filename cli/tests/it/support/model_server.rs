@@ -208,10 +208,11 @@ async fn watch_for_end(
         return refuse(socket, script).await;
     }
     let (mut from, mut to) = socket.split();
+    let mut byte = [0];
     tokio::select! {
         answered = answer(&mut to, state, call, script) => answered,
         // Clients send nothing before the answer's end, so anything that can be read is the end.
-        _ = from.peek(&mut [0]) => Err(ConnectionEnds),
+        _ = from.peek(&mut byte) => Err(ConnectionEnds),
     }
 }
 
