@@ -32,6 +32,9 @@ pub fn model_answer(data: &[u8]) {
         // A part of a good body shows a part of the answer.
         let part = trials[at].read(&[first]);
         let good = whole.end.is_ok();
-        assert!(!good || whole.text.starts_with(&part.text), "{part:?} {whole:?}");
+        assert!(
+            !good || whole.text.starts_with(&part.text),
+            "{part:?} {whole:?}"
+        );
     });
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::llm::model::{
-    AssistantMessage, AssistantPart, MessagePart, ModelEvent, ModelMessage, ModelReply,
+    AssistantMessage, AssistantPart, MessagePart, ModelEvent, ModelMessage, ModelReply, ModelStop,
     ToolDefinition,
 };
 

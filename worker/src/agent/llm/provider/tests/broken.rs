@@ -15,9 +15,10 @@ fn pieces_of_any_size_make_no_difference() {
     for protocol in ALL {
         let body = recorded(protocol);
         let whole = Answer::of(protocol, &body);
+        let provider = provider(protocol);
         for size in 1..=7 {
             let pieces: Vec<&[u8]> = body.as_bytes().chunks(size).collect();
-            let answer = Answer::read(&provider(protocol), &pieces);
+            let answer = Answer::read(&provider, &pieces);
             assert_eq!(answer.events, whole.events);
             assert_eq!(answer.end, whole.end);
         }
@@ -29,9 +30,10 @@ fn a_stream_cut_at_any_byte_shows_a_beginning_and_says_that_it_broke() {
     for protocol in ALL {
         let body = recorded(protocol);
         let whole = Answer::of(protocol, &body);
+        let provider = provider(protocol);
         let mut complete = 0;
         for cut in 0..body.len() {
-            let answer = Answer::read(&provider(protocol), &[&body.as_bytes()[..cut]]);
+            let answer = Answer::read(&provider, &[&body.as_bytes()[..cut]]);
             assert!(
                 whole.events.starts_with(&answer.events),
                 "{protocol:?} at {cut}"
