@@ -408,3 +408,75 @@ async fn a_connection_is_used_again_after_an_answer_was_read() {
     }
     assert_eq!(server.connections(), 1);
 }
+
+#[tokio::test]
+async fn words_are_shown_as_they_come() {
+    for protocol in PROTOCOLS {
+        let server = ModelServer::start().await;
+        let words = ["One ", "two ", "three"].map(|word| ScriptStep::Text(word.into()));
+        let [one, two, three] = words;
+        let script = ModelScript::of([one, ScriptStep::Hold, two, ScriptStep::Hold, three]);
+        server.then(script.slowly(Duration::from_millis(1)).stops_for("length"));
+        let provider = provider(&server, protocol);
+        let mut stream = stream(&provider, &request(vec![user("Count")]))
+            .await
+            .expect("begun");
+        let mut shown = Vec::new();
+        loop {
+            let event = within("the answer goes on", stream.next()).await;
+            match event.expect("an end before the end").expect("no error") {
+                ModelEvent::Text(word) => shown.push(word),
+                ModelEvent::Done(reply) => {
+                    assert_eq!(reply.stop, ModelStop::MaxTokens);
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+            // Nothing more is sent before this word was seen.
+            within("the server waits", server.holding(shown.len())).await;
+            server.release();
+        }
+        assert_eq!(shown, ["One ", "two ", "three"], "{protocol:?}");
+    }
+}
+
+#[tokio::test]
+async fn keys_and_headers_are_sent_as_each_protocol_has_them() {
+    for protocol in PROTOCOLS {
+        let server = ModelServer::start().await;
+        server.then(ModelScript::call("look", &json!({ "at": 1 })));
+        let mut config = config(&server, protocol);
+        config.headers = vec![("x-team".into(), ModelKey::new("blue"))];
+        let provider = ModelProvider::new(config).expect("a good configuration");
+        let (_, reply) = ask(&provider, &request(vec![user("Look")])).await;
+        assert_eq!(reply.expect("complete").stop, ModelStop::ToolCalls);
+        let call = server.call(0).await;
+        assert_eq!(call.headers["x-team"], "blue");
+        if protocol.0 == WireProtocol::Anthropic {
+            assert_eq!(call.headers["x-api-key"], "sk-never-shown");
+            assert_eq!(call.headers["anthropic-version"], "2023-06-01");
+        } else {
+            assert_eq!(call.headers["authorization"], "Bearer sk-never-shown");
+        }
+        assert_eq!(call.path.matches("/v1").count(), 1, "{}", call.path);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_ends_an_answer_where_it_stands() {
+    let bad = "data: {\"type\": broken\n\n";
+    for protocol in PROTOCOLS {
+        for last in [ScriptStep::Raw(bad.into()), ScriptStep::BreakOff] {
+            let kind = match last {
+                ScriptStep::Raw(_) => "malformed",
+                _ => "broken_off",
+            };
+            let server = ModelServer::start().await;
+            server.then(ModelScript::text(TEXT).until(4, last));
+            let provider = provider(&server, protocol);
+            let (shown, end) = ask(&provider, &request(vec![user("Speak")])).await;
+            assert_eq!(shown, "Every word of this ", "{protocol:?}");
+            assert_eq!(end.expect_err("broken").kind(), kind);
+        }
+    }
+}

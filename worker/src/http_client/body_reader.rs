@@ -66,3 +66,46 @@ where
         read
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{StreamExt as _, stream};
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Pieces, each after a pause of so many seconds.
+    fn body(
+        pieces: &'static [(u64, &'static str)],
+    ) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
+        let pieces = stream::iter(pieces).then(|(pause, piece)| async move {
+            sleep(Duration::from_secs(*pause)).await;
+            Ok(Frame::data(Bytes::from_static(piece.as_bytes())))
+        });
+        StreamBody::new(Box::pin(pieces))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_measured_between_bytes() {
+        let pieces = &[(9, "a"), (0, ""), (9, "b"), (0, ""), (11, "c")];
+        let mut reader = BodyReader::new(body(pieces), Duration::from_secs(10));
+        assert_eq!(reader.next().await, Ok(Some(Bytes::from_static(b"a"))));
+        assert_eq!(reader.next().await, Ok(Some(Bytes::from_static(b"b"))));
+        let silence = HttpFailure::Silence(Duration::from_secs(10));
+        assert_eq!(reader.next().await, Err(silence));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_beginning_is_bounded_in_bytes_and_time() {
+        let second = Duration::from_secs(1);
+        let pieces = &[(0, "abc"), (0, "def"), (5, "ghi")];
+        let reader = || BodyReader::new(body(pieces), Duration::from_secs(60));
+        assert_eq!(reader().beginning(5, second).await, b"abcde");
+        assert_eq!(reader().beginning(50, second).await, b"abcdef");
+        assert_eq!(reader().beginning(50, second * 9).await, b"abcdefghi");
+    }
+}

@@ -39,6 +39,8 @@ struct ServerState {
     /// Answers that are under way.
     open: watch::Sender<usize>,
     connections: AtomicUsize,
+    /// Steps and ends that were reached.
+    held: watch::Sender<usize>,
     /// Steps that wait go on.
     released: watch::Sender<u64>,
 }
@@ -53,6 +55,7 @@ impl ModelServer {
             calls: watch::Sender::default(),
             open: watch::Sender::default(),
             connections: AtomicUsize::new(0),
+            held: watch::Sender::default(),
             released: watch::Sender::default(),
         });
         let shared = state.clone();
@@ -113,6 +116,13 @@ impl ModelServer {
     /// All [`ScriptStep::Hold`] that wait go on.
     pub fn release(&self) {
         self.state.released.send_modify(|count| *count += 1);
+    }
+
+    /// Waits until this many [`ScriptStep::Hold`] were reached, or answers ended instead.
+    pub async fn holding(&self, times: usize) {
+        let mut held = self.state.held.subscribe();
+        let waited = held.wait_for(|held| *held >= times).await;
+        waited.expect("the server lives");
     }
 
     /// How many there were.
@@ -208,10 +218,11 @@ async fn watch_for_end(
         return refuse(socket, script).await;
     }
     let (mut from, mut to) = socket.split();
+    let mut byte = [0];
     tokio::select! {
         answered = answer(&mut to, state, call, script) => answered,
         // Clients send nothing before the answer's end, so anything that can be read is the end.
-        _ = from.peek(&mut [0]) => Err(ConnectionEnds),
+        _ = from.peek(&mut byte) => Err(ConnectionEnds),
     }
 }
 
@@ -252,6 +263,7 @@ async fn answer(
             ScriptStep::Hold => {
                 let mut released = state.released.subscribe();
                 let now = *released.borrow_and_update();
+                state.held.send_modify(|held| *held += 1);
                 let _ = released.wait_for(|count| *count > now).await;
                 continue;
             }
@@ -272,5 +284,6 @@ async fn answer(
         }
     }
     to.write_all(b"0\r\n\r\n").await?;
+    state.held.send_modify(|held| *held += 1);
     Ok(())
 }

@@ -48,6 +48,8 @@ mod content;
 mod continuation;
 mod endpoint;
 mod failures;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 mod model_stream;
 mod prefix_cut;
 mod reply_builder;

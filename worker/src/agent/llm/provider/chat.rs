@@ -107,7 +107,11 @@ impl ChatDecoder {
         for thought in thoughts.into_iter().flatten() {
             reply.reasoning(thought["text"].as_str().unwrap_or_default())?;
         }
-        reply.text(part["text"].as_str().unwrap_or_default())
+        let text = part["text"].as_str().unwrap_or_default();
+        if !text.is_empty() {
+            self.seal(reply)?;
+        }
+        reply.text(text)
     }
 
     fn read_call(&mut self, call: &Value, reply: &mut ReplyBuilder) -> Result<(), ModelError> {
