@@ -443,10 +443,8 @@ impl AgentOptions {
             return Ok(Arc::new(ScriptedAgent));
         }
         let (environment, homes) = self.environment();
-        let mcp = McpLaunch {
-            sandbox: self.sandbox_config(around),
-            launch: self.launch(Vec::new(), environment, homes),
-        };
+        let launch = self.launch(Vec::new(), environment, homes);
+        let mcp = McpLaunch::new(launch, self.sandbox_config(around));
         let agent = self.llm.agent(mcp, self.agent_idle);
         Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
     }

@@ -36,6 +36,7 @@ use self::pool::AgentPool;
 pub use self::pool::StartFailure;
 pub(crate) use self::process::AgentProcess;
 pub use self::process::LaunchConfig;
+pub(crate) use self::running_processes::RunningProcesses;
 use self::sandbox::ProcessPaths;
 use super::{Agent, Conversation, Failure, SessionOpening};
 use crate::metrics::AgentProcessMetrics;

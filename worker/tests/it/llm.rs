@@ -2,6 +2,7 @@
 
 mod model;
 mod servers;
+mod waiting;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -34,19 +35,17 @@ const PERMISSION: &str = "session/request_permission";
 /// MCP servers are started by this instead of Baton's guard.
 fn launch(guard: PathBuf) -> McpLaunch {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    McpLaunch {
-        launch: LaunchConfig {
-            command: Vec::new(),
-            guard,
-            environment: vec![("PATH".into(), path)],
-            limits: Default::default(),
-            user: None,
-            homes: None,
-            sandbox: None,
-            stderr_to_client: false,
-        },
+    let launch = LaunchConfig {
+        command: Vec::new(),
+        guard,
+        environment: vec![("PATH".into(), path)],
+        limits: Default::default(),
+        user: None,
+        homes: None,
         sandbox: None,
-    }
+        stderr_to_client: false,
+    };
+    McpLaunch::new(launch, None)
 }
 
 fn agent(model: &Model) -> Arc<dyn Agent> {

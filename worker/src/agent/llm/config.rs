@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::mcp_server::McpLaunch;
 use super::provider::ProviderConfig;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LlmConfig {
     pub provider: ProviderConfig,
     /// As the endpoint names them; the first is that of new sessions.

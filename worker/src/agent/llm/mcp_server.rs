@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::agent::stdio::sandbox::{ProcessPaths, Sandbox, SandboxConfig};
-use crate::agent::stdio::{AgentProcess, LaunchConfig};
+use crate::agent::stdio::{AgentProcess, LaunchConfig, RunningProcesses};
 
 /// For a program to start, and to list its tools.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -31,11 +31,22 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// How MCP servers are started.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct McpLaunch {
     /// The command and more variables are the server's own.
     pub launch: LaunchConfig,
     pub sandbox: Option<SandboxConfig>,
+    running: Arc<RunningProcesses>,
+}
+
+impl McpLaunch {
+    pub fn new(launch: LaunchConfig, sandbox: Option<SandboxConfig>) -> Self {
+        Self {
+            launch,
+            sandbox,
+            running: Arc::default(),
+        }
+    }
 }
 
 pub struct McpServer {
@@ -158,7 +169,9 @@ impl McpServer {
     }
 
     async fn start(&self) -> Result<RunningServer, String> {
-        let McpLaunch { launch, sandbox } = &*self.launch;
+        let McpLaunch {
+            launch, sandbox, ..
+        } = &*self.launch;
         let own = |name: &OsString| self.variables.iter().any(|(own, _)| own == name);
         let inherited = launch.environment.iter().filter(|(name, _)| !own(name));
         let environment: Vec<_> = inherited.chain(&self.variables).cloned().collect();
@@ -174,7 +187,7 @@ impl McpServer {
             sandbox,
             ..launch.clone()
         };
-        let started = AgentProcess::start(&launch, &self.paths);
+        let started = AgentProcess::start(&launch, &self.paths, &self.launch.running);
         let (process, input, output) = started.map_err(|error| error.to_string())?;
         let changed = Arc::new(AtomicBool::new(false));
         let events = McpEvents {

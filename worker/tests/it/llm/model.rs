@@ -12,6 +12,8 @@ use tokio::task::JoinHandle;
 pub const SAID: &str = "First I change the file. It is done now, all of it.";
 const FIRST: [&str; 3] = ["First I ", "change ", "the file. "];
 const LAST: [&str; 3] = ["It is ", "done now, ", "all of it."];
+/// The word at which it falls silent for ever.
+pub const STALL: &str = "… ";
 const PAUSE: Duration = Duration::from_millis(40);
 
 /// What it says in each step, and the tool that it calls.
@@ -64,6 +66,9 @@ async fn serve(mut socket: TcpStream, script: Script) -> Option<()> {
         socket.write_all(head.as_bytes()).await.ok()?;
         for piece in answer(&body, script) {
             let data = format!("data: {piece}\n\n");
+            if piece["choices"][0]["delta"]["content"] == STALL {
+                std::future::pending::<()>().await;
+            }
             socket.write_all(data.as_bytes()).await.ok()?;
             tokio::time::sleep(PAUSE).await;
         }
