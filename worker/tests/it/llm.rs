@@ -24,11 +24,12 @@ use baton_worker::agent::stdio::LaunchConfig;
 use baton_worker::mcp::McpPolicy;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::model::{Model, edit_and_run};
-use crate::support::{Worker, frames, until};
+use crate::support::{frames, until};
 
 const PERMISSION: &str = "session/request_permission";
 
@@ -66,12 +67,23 @@ fn guarded(model: &Model, guard: PathBuf) -> Arc<dyn Agent> {
     Arc::new(LlmAgent::new(config).expect("a good configuration"))
 }
 
-fn worker(store: &Arc<dyn Store>, agent: Arc<dyn Agent>) -> Worker {
+/// A worker in a runtime of its own. Dropped, nothing of it goes on, as if it had been killed.
+struct MortalWorker(Option<Runtime>);
+
+impl Drop for MortalWorker {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn worker(store: &Arc<dyn Store>, agent: Arc<dyn Agent>) -> MortalWorker {
     worker_with(store, agent, McpPolicy::default())
 }
 
 /// A worker whose sessions are free soon after it was killed.
-fn worker_with(store: &Arc<dyn Store>, agent: Arc<dyn Agent>, mcp: McpPolicy) -> Worker {
+fn worker_with(store: &Arc<dyn Store>, agent: Arc<dyn Agent>, mcp: McpPolicy) -> MortalWorker {
     let config = baton_worker::RunnerConfig {
         id: WorkerId(random_text(12).into()),
         slots: 8,
@@ -87,10 +99,14 @@ fn worker_with(store: &Arc<dyn Store>, agent: Arc<dyn Agent>, mcp: McpPolicy) ->
         registered: Default::default(),
         audit: Default::default(),
     };
-    let stop = CancellationToken::new();
-    let run = baton_worker::run(store.clone(), agent, config, stop.clone());
-    let task = tokio::spawn(async move { run.await.expect("the worker runs") });
-    Worker { stop, task }
+    let run = baton_worker::run(store.clone(), agent, config, CancellationToken::new());
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.spawn(async move { run.await.expect("the worker runs") });
+    MortalWorker(Some(runtime))
 }
 
 async fn enqueue(scene: &Scene, kind: CommandKind, message: Value) {

@@ -15,8 +15,10 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::model::Model;
-use super::{client, events, guarded, is_over, message, prompt, updates, worker_with};
-use crate::support::{Worker, until};
+use super::{
+    MortalWorker, client, events, guarded, is_over, message, prompt, updates, worker_with,
+};
+use crate::support::until;
 
 /// Runs what follows `--`, as the guard does.
 const GUARD: &str = r#"#!/bin/sh
@@ -98,7 +100,7 @@ impl Stage {
         guarded(&self.model, self.dir.path().join("guard"))
     }
 
-    fn worker(&self) -> Worker {
+    fn worker(&self) -> MortalWorker {
         let place = self.dir.path();
         let entry = json!({
             "name": "s",
@@ -165,25 +167,25 @@ async fn tools_of_a_server_are_called_and_it_is_started_again_when_it_dies() {
 }
 
 /// The worker dies while the tool runs, and another one goes on.
-async fn killed_in_a_call(script: super::model::Script) -> (Stage, Vec<(Value, String)>) {
+async fn killed_in_a_call(script: super::model::Script) -> (Stage, MortalWorker) {
     let stage = Stage::set(script).await;
     stage.hold();
     let first = stage.worker();
     until("the tool runs", async || !stage.calls().is_empty()).await;
     drop(first);
-    stage.let_go();
-    let _second = stage.worker();
-    let outcomes = stage.end().await;
-    (stage, outcomes)
+    let second = stage.worker();
+    (stage, second)
 }
 
 #[tokio::test]
 async fn a_call_that_may_have_had_an_effect_is_not_made_again() {
-    let (stage, outcomes) = killed_in_a_call(|step| match step {
+    let (stage, _worker) = killed_in_a_call(|step| match step {
         0 => (&[], Some(("s__add", json!({})))),
         _ => (&["Done."], None),
     })
     .await;
+    let outcomes = stage.end().await;
+    stage.let_go();
     assert_eq!(stage.calls(), ["add"]);
     assert_eq!(outcomes[0].0, "failed");
     assert!(outcomes[0].1.contains("is unknown"), "{outcomes:?}");
@@ -192,11 +194,14 @@ async fn a_call_that_may_have_had_an_effect_is_not_made_again() {
 
 #[tokio::test]
 async fn a_call_that_only_reads_is_made_again() {
-    let (stage, outcomes) = killed_in_a_call(|step| match step {
+    let (stage, _worker) = killed_in_a_call(|step| match step {
         0 => (&[], Some(("s__look", json!({})))),
         _ => (&["Done."], None),
     })
     .await;
+    until("it is called again", async || stage.calls().len() == 2).await;
+    stage.let_go();
+    let outcomes = stage.end().await;
     assert_eq!(stage.calls(), ["look", "look"]);
     assert_eq!(outcomes, [(json!("completed"), "did look".to_owned())]);
 }

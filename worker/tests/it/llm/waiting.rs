@@ -11,8 +11,9 @@ use super::{agent, prompt};
 use crate::support::{Worker, until};
 
 const TURNS: usize = 500;
-/// Of memory, for a turn, its session in the store, and both ends of its call of the model.
-const MOST_PER_TURN: u64 = 100 << 10;
+/// Of memory in an unoptimised build, for a turn, its session in the store, and both ends of its
+/// call of the model.
+const MOST_PER_TURN: u64 = 200 << 10;
 /// The answer to `session/new`, begin, the user's words, a title, two words of the model.
 const SAID: u64 = 6;
 

@@ -70,11 +70,14 @@ impl RunCommandCall {
     }
 
     async fn in_terminal(&self, run: &mut CallRun<'_>) -> Result<ToolOutcome, String> {
-        let cwd = absolute(run.cwd(), self.cwd.as_deref().unwrap_or_default());
+        let cwd = match &self.cwd {
+            Some(cwd) => absolute(run.cwd(), cwd),
+            None => run.cwd().to_owned(),
+        };
         let params = json!({
             "command": "sh",
             "args": ["-c", self.command],
-            "cwd": cwd.trim_end_matches('/'),
+            "cwd": cwd,
             "outputByteLimit": run.max_output(),
         });
         let created = run.ask(Method::CreateTerminal.name(), params).await?;
