@@ -49,7 +49,7 @@ impl SseParser {
     }
 
     /// The next event that is complete.
-    pub fn next(&mut self) -> Result<Option<SseEvent>, SseTooLarge> {
+    pub fn next_event(&mut self) -> Result<Option<SseEvent>, SseTooLarge> {
         while let Some(line) = self.line() {
             if !line.is_empty() {
                 self.field(&line);
@@ -135,7 +135,7 @@ mod tests {
         let mut read = Vec::new();
         for piece in pieces {
             parser.push(piece);
-            while let Some(event) = parser.next().expect("small enough") {
+            while let Some(event) = parser.next_event().expect("small enough") {
                 let data = String::from_utf8(event.data).expect("text");
                 read.push((format!("{}{}", event.name, event.id), data));
             }
@@ -173,7 +173,7 @@ mod tests {
             let mut parser = SseParser::new(64);
             let refused = (0..50).any(|_| {
                 parser.push(piece);
-                parser.next().is_err()
+                parser.next_event().is_err()
             });
             let forgets = piece.starts_with(b"id");
             assert_eq!(refused, !forgets, "{}", String::from_utf8_lossy(piece));

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`config`] | how an endpoint is reached and spoken to |
 //! | [`endpoint`] | its address, and the headers of requests |
-//! | [`chat`], [`responses`], [`anthropic`] | the protocols: bodies of requests, events of answers |
+//! | [`chat`], [`responses`], [`anthropic`] | the protocols: requests and events of answers |
 //! | [`content`] | pieces of requests that several protocols write alike |
 //! | [`answer`] | bytes of an answer in, events out |
 //! | [`reply_builder`] | the message that an answer becomes |

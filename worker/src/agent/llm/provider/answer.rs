@@ -59,7 +59,7 @@ impl AnswerReader {
             if self.is_over() {
                 return None;
             }
-            let read = match (self.parser.next(), self.ending.is_some()) {
+            let read = match (self.parser.next_event(), self.ending.is_some()) {
                 (Ok(Some(event)), false) => self.read(&event),
                 // Half an event is none.
                 (Ok(Some(event)), true) => self.read(&event).or(Ok(())),

@@ -69,7 +69,8 @@ impl ChatDecoder {
         // The same text may come under both names.
         let named = REASONING_MEMBERS.iter();
         let named = named.filter_map(|member| Some((*member, delta[*member].as_str()?)));
-        if let Some((member, text)) = named.filter(|(_, text)| !text.is_empty()).last() {
+        let mut named = named.filter(|(_, text)| !text.is_empty());
+        if let Some((member, text)) = named.next() {
             self.reasoning_member = Some(member);
             reply.reasoning(text)?;
         }

@@ -24,7 +24,8 @@ pub struct ProviderConfig {
     pub continuation: Option<ContinuationWay>,
     pub proxy: ProxyRule,
     pub connect_timeout: Duration,
-    /// From the request to the first byte of its answer: a model that is loaded or thinks takes its time.
+    /// From the request to the first byte of its answer: a model that is loaded or thinks takes
+    /// its time.
     pub first_byte_timeout: Duration,
     /// Between two pieces of an answer.
     pub silence_timeout: Duration,

@@ -57,7 +57,8 @@ impl ReplyBeginning {
         } else {
             way(request, config)
         };
-        let trims = config.protocol == ModelProtocol::Anthropic;
+        // Only the last message may not end with space.
+        let trims = config.protocol == ModelProtocol::Anthropic && way != ContinuationWay::Ask;
         let text = if trims { said.trim_end() } else { &said };
         Some(Self {
             message: spoken(message),

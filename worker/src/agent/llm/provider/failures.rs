@@ -180,7 +180,7 @@ impl ErrorReport {
             Value::String(message) => Some(message.as_str()),
             _ => text("message").or(text("detail")).or(text("error")),
         };
-        let kinds = ["type", "code", "status", "param"].map(|member| text(member));
+        let kinds = ["type", "code", "status", "param"].map(text);
         let kinds: Vec<&str> = kinds.into_iter().flatten().collect();
         let code = inner["code"].as_u64().or(inner["status"].as_u64());
         Self {

@@ -190,8 +190,9 @@ fn assistant(message: &AssistantMessage, within_turn: bool) -> Option<Value> {
 fn add_reasoning(written: &mut Map<String, Value>, text: &str, opaque: &Value) {
     if let Some(details) = opaque["reasoning_details"].as_array() {
         let before = written.entry("reasoning_details");
-        let before = before.or_insert_with(|| json!([])).as_array_mut();
-        before.map(|before| before.extend(details.iter().cloned()));
+        if let Value::Array(before) = before.or_insert_with(|| json!([])) {
+            before.extend(details.iter().cloned());
+        }
     }
     if let Some(member) = opaque["member"].as_str() {
         let before = written.get(member).and_then(Value::as_str);
