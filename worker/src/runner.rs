@@ -2,6 +2,7 @@
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
+use std::future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -333,18 +334,21 @@ impl Runner {
             // One partition that cannot be read must neither hide the others nor hold them up.
             let partitions = stream::iter((0..self.store.partitions()).map(Partition));
             let look = async |partition: Partition| {
-                let Some(_alone) = SweepGuard::begin(&self.swept, partition) else {
-                    return;
-                };
-                if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(
-                        %error,
-                        partition = partition.0,
-                        "could not look for waiting sessions"
-                    );
-                }
+                let _alone = SweepGuard::begin(&self.swept, partition)?;
+                let error = self.clone().sweep(partition).await.err()?;
+                Some((partition, error))
             };
-            partitions.for_each_concurrent(SWEPT_AT_ONCE, look).await;
+            let failed = partitions.map(look).buffer_unordered(SWEPT_AT_ONCE);
+            let failed: Vec<_> = failed.filter_map(future::ready).collect().await;
+            // One line for all: when the store is away, it is so for every partition.
+            if let Some((partition, error)) = failed.first() {
+                tracing::warn!(
+                    %error,
+                    partition = partition.0,
+                    partitions = failed.len(),
+                    "could not look for waiting sessions"
+                );
+            }
         });
     }
 
