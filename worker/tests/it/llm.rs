@@ -218,6 +218,13 @@ fn updates<'a>(log: &'a [Event], kind: &'a str) -> impl Iterator<Item = Value> +
     updates.filter(move |update| update["sessionUpdate"] == kind)
 }
 
+/// The answer to the prompt. Commands are announced when the session rests, perhaps after it.
+fn answer(log: &[Event]) -> Value {
+    let mut events = log.iter();
+    let answer = events.find(|event| matches!(event, Event::Response { turn: true, .. }));
+    message(answer.expect("the turn has ended"))
+}
+
 fn check(log: &[Event], killed_at: u64) {
     let said = updates(log, "agent_message_chunk");
     let said: String = said
@@ -248,7 +255,7 @@ fn check(log: &[Event], killed_at: u64) {
     assert_eq!(count("session_info_update"), 1, "killed at {killed_at}");
     let ended = updates(log, "tool_call_update").filter(|it| it["status"] == "completed");
     assert_eq!(ended.count(), 2, "killed at {killed_at}");
-    let last = message(log.last().expect("events"));
+    let last = answer(log);
     assert_eq!(
         last["result"]["stopReason"], "end_turn",
         "killed at {killed_at}: {last}"

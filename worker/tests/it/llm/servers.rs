@@ -15,9 +15,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::model::Model;
-use super::{
-    MortalWorker, client, events, guarded, is_over, message, prompt, updates, worker_with,
-};
+use super::{MortalWorker, answer, client, events, guarded, is_over, prompt, updates, worker_with};
 use crate::support::until;
 
 /// Runs what follows `--`, as the guard does.
@@ -134,7 +132,7 @@ impl Stage {
     async fn end(&self) -> Vec<(Value, String)> {
         until("the turn ends", async || is_over(&self.scene).await).await;
         let log = events(&self.scene).await;
-        let last = message(log.last().expect("events"));
+        let last = answer(&log);
         assert_eq!(last["result"]["stopReason"], "end_turn", "{last}");
         let ended = updates(&log, "tool_call_update").filter(|it| it["rawOutput"].is_string());
         let ended = ended.map(|it| {
