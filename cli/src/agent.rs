@@ -40,7 +40,7 @@ const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// Agent to run: scripted, llm, a product's name, or stdio:COMMAND
+    /// Agent: scripted, llm, a product's name, or stdio:COMMAND
     ///
     /// The program speaks ACP on its standard input and output. The agents named scripted and llm
     /// are built in: scripted needs nothing, llm a model endpoint (--llm-url). A name such as

@@ -12,7 +12,7 @@ const MODEL_FAILED: i64 = 5008;
 
 #[tokio::test]
 async fn words_thoughts_usage_and_a_title_reach_the_client() {
-    let (model, baton) = served(&["--llm-context", "1000"]).await;
+    let (model, baton) = served(&["--llm-context", "2000"]).await;
     let mut editor = Editor::begin(&baton.url()).await;
     let steps = [
         ScriptStep::Think("hm, ".into()),
@@ -34,7 +34,7 @@ async fn words_thoughts_usage_and_a_title_reach_the_client() {
     let usage = &editor.updates("usage_update")[0];
     assert_eq!(
         (&usage["used"], &usage["size"]),
-        (&json!(127), &json!(1000))
+        (&json!(127), &json!(2000))
     );
     let title = &editor.updates("session_info_update")[0]["title"];
     assert_eq!(title, "Say good morning,");
