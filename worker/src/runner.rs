@@ -244,18 +244,8 @@ impl Runner {
             lease: self.config.lease,
             takes_over,
         };
-        let began = Instant::now();
-        let claim = self.store.claim(session, &claimant);
+        let claim = leases::claim(&*self.store, session, &claimant);
         let claimed = self.outages.watch(session.partition(), claim).await;
-        let claimed = match claimed {
-            // Replicas may have taken so long to confirm it that it has nearly run out.
-            Ok(Some(claim)) if began.elapsed() > self.config.lease / 3 => {
-                let ours = [(session.clone(), claimant.token.clone())];
-                let lost = self.store.renew(&ours, self.config.lease).await;
-                lost.map(|lost| lost.is_empty().then_some(claim))
-            }
-            claimed => claimed,
-        };
         match claimed {
             Ok(Some(claim)) => {
                 reserved.held.grant();

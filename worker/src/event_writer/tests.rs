@@ -33,14 +33,13 @@ async fn confirmed(appends: usize, said: usize, state: Option<usize>) -> usize {
             ..Default::default()
         };
         let append = writer.take(changes, false).expect("something was said");
-        let last = append.first;
         if append.confirmed {
-            (confirmed, safe) = (confirmed + 1, last);
+            let kept = append.first == safe + 1 || writer.written().after(safe).is_some();
+            let what = format!("append {number} of {said} bytes, and {state:?} of state");
+            assert!(kept, "{what}: what comes after {safe} is forgotten");
+            (confirmed, safe) = (confirmed + 1, append.first);
         }
         writer.written().keep(append);
-        let kept = safe == last || writer.written().after(safe).is_some();
-        let what = format!("append {number} of {said} bytes, and {state:?} of state");
-        assert!(kept, "{what}: nobody has what comes after {safe} any more");
     }
     confirmed
 }
