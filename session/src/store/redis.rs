@@ -71,6 +71,8 @@ mod usage;
 
 pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
 pub use self::options::{Durability, RedisOptions};
+#[cfg(feature = "conformance")]
+pub use self::scripts::script_hashes;
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 /// Names of commands without a key that are remembered, in case their step is repeated: a cancel
