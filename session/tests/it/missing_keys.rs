@@ -213,7 +213,13 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             store.adopt(&adoption(scene), &claimant).await.map(drop)
         }
         "publish" => store.publish(id, token).await.map(drop),
-        "enqueue" => store.enqueue(&scene.findable("9")).await.map(drop),
+        "enqueue" => {
+            // One of those with which what was noted of others is looked at.
+            let mut requests = (9..).map(|number: u64| scene.findable(&number.to_string()));
+            let request = requests.find(|request| request.key.key.ends_with('0'));
+            let request = request.expect("one in 16 is");
+            store.enqueue(&request).await.map(drop)
+        }
         "cancel" => {
             let cancel = scene.request(scene.command(CommandKind::Cancel, None));
             store.enqueue(&cancel).await.map(drop)
