@@ -332,10 +332,9 @@ impl Runner {
             // Some of those that are due may be held here, their leases being late.
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
-            let due = self.outages.watch(partition, due).await?;
-            let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);
+            let (due, takes_over) = self.outages.watch_due(partition, due).await?;
             let mut claimed = false;
-            for session in &due.sessions {
+            for session in &due {
                 let Ok(slot) = self.slots.clone().try_acquire_owned() else {
                     return Ok(());
                 };

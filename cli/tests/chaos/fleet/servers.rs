@@ -18,6 +18,7 @@ use crate::support::proxy::{Mood, Proxy};
 use crate::support::until;
 
 mod cluster;
+mod moves;
 mod node;
 mod pair;
 mod sentinel;
