@@ -65,8 +65,8 @@ impl StoreOutages {
         }
     }
 
-    /// As [`Self::watch`], for a look at what is due. Returns the sessions, and the time of the look
-    /// if those whose lease ran out may be taken over.
+    /// As [`Self::watch`], for a look at what is due. Returns the sessions, and the time of the
+    /// look if those whose lease ran out may be taken over.
     ///
     /// A connection that is new may be the first sign of an outage: answers can be faster than the
     /// signal that others were lost.

@@ -152,3 +152,52 @@ impl Servers {
         from.ask(&["cluster", "setslot", &slot, "node", &getter]);
     }
 }
+
+#[tokio::test]
+async fn a_move_that_was_broken_off_is_ended() {
+    let dir = tempfile::TempDir::new().expect("a temporary directory");
+    let setup = crate::setup::Setup::new(crate::setup::Store::Cluster, 0);
+    let servers = Servers::start(setup, dir.path()).await;
+    let servers = servers.expect("a Cluster has servers");
+    let primaries = servers.primaries().into_iter();
+    let all: Vec<OwnSlots<'_>> = primaries.filter_map(OwnSlots::of).collect();
+    let key = |number: usize| format!("{{tag}}{number}");
+    let slot: u16 = all[0]
+        .node
+        .ask(&["cluster", "keyslot", &key(0)])
+        .trim()
+        .parse()
+        .expect("a slot");
+    let (from, others): (Vec<_>, Vec<_>) = all.iter().partition(|own| own.owns(slot));
+    let (from, to) = (from[0], others[0]);
+    for number in 0..120 {
+        from.node.ask(&["set", &key(number), "here"]);
+    }
+    // As `redis-cli --cluster reshard` does, up to where it ends; one of the keys arrived twice.
+    let slot_text = slot.to_string();
+    to.node
+        .ask(&["cluster", "setslot", &slot_text, "importing", &from.id]);
+    from.node
+        .ask(&["cluster", "setslot", &slot_text, "migrating", &to.id]);
+    let port = servers.way_of(&to.node.port.to_string());
+    from.node
+        .ask(&["migrate", "127.0.0.1", &port, &key(0), "0", "5000"]);
+    from.node
+        .ask(&["migrate", "127.0.0.1", &port, &key(1), "0", "5000", "copy"]);
+    from.node.ask(&["set", &key(1), "still here"]);
+
+    servers.end_moves().await;
+    servers.whole().await;
+    assert!(OwnSlots::of(to.node).is_some_and(|own| own.owns(slot) && own.open.is_empty()));
+    let said = |number| to.node.ask(&["get", &key(number)]).trim().to_owned();
+    assert_eq!(
+        (said(0), said(1)),
+        ("here".to_owned(), "still here".to_owned())
+    );
+    assert_eq!(
+        to.node
+            .ask(&["cluster", "countkeysinslot", &slot_text])
+            .trim(),
+        "120"
+    );
+}
