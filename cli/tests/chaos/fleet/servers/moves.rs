@@ -161,11 +161,6 @@ async fn a_move_that_was_broken_off_is_ended() {
     let setup = crate::setup::Setup::new(crate::setup::Store::Cluster, 0);
     let servers = Servers::start(setup, dir.path()).await;
     let servers = servers.expect("a Cluster has servers");
-    // However slow the machine is, nobody takes another's place meanwhile.
-    for node in &servers.nodes {
-        node.ask(&["config", "set", "cluster-replica-no-failover", "yes"]);
-    }
-    servers.whole().await;
     let primaries = servers.primaries().into_iter();
     let all: Vec<OwnSlots<'_>> = primaries.filter_map(OwnSlots::of).collect();
     let key = |number: usize| format!("{{tag}}{number}");
