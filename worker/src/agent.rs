@@ -25,12 +25,19 @@ pub use crate::stop_reason::StopReason;
 use crate::store_retry::retry_while_unavailable;
 pub use crate::turn::{BetweenTurns, Turn};
 
+pub mod llm;
 pub mod scripted;
 pub mod stdio;
 
 #[async_trait]
 pub trait Agent: Send + Sync + 'static {
     fn card(&self) -> AgentCard;
+
+    /// Whether so many sessions can be held at once. Others are left to other workers, or wait.
+    fn has_room(&self, sessions: usize) -> bool {
+        let _ = sessions;
+        true
+    }
 
     /// Opens a session anew, or as an earlier conversation left it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure>;

@@ -2,6 +2,7 @@
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
+use std::future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -205,13 +206,33 @@ impl Runner {
         }
     }
 
+    /// A slot, if there is one and the agent has memory for another session.
+    fn try_take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        if self.agent.has_room(self.slots_taken()) {
+            return Some(slot);
+        }
+        self.config.metrics.agent_processes.without_memory.inc();
+        None
+    }
+
+    /// Whether one more session could be taken.
+    fn has_room(&self) -> bool {
+        let taken = self.slots_taken();
+        taken < self.config.slots && self.agent.has_room(taken + 1)
+    }
+
+    fn slots_taken(&self) -> usize {
+        self.config.slots - self.slots.available_permits()
+    }
+
     /// Claims the session if there is room, else remembers it until there is. A worker that stops
     /// takes nothing.
     fn claim_if_room(self: Arc<Self>, session: SessionId) {
         if self.stop.is_cancelled() {
             return;
         }
-        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+        let Some(slot) = self.try_take_slot() else {
             let mut waiting = self.waiting_for_slot();
             if waiting.len() < MAX_WAITING_FOR_SLOT {
                 waiting.push_back(session);
@@ -298,44 +319,50 @@ impl Runner {
     }
 
     fn spawn_sweep(self: Arc<Self>) {
-        // Other workers may have free slots, so a hint evicts nothing. But a session that no worker
-        // takes needs a free slot to be found.
-        if self.slots.available_permits() == 0 {
-            self.evict_longest_idle();
-        }
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
             // One partition that cannot be read must neither hide the others nor hold them up.
             let partitions = stream::iter((0..self.store.partitions()).map(Partition));
             let look = async |partition: Partition| {
-                let Some(_alone) = SweepGuard::begin(&self.swept, partition) else {
-                    return;
-                };
-                if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(
-                        %error,
-                        partition = partition.0,
-                        "could not look for waiting sessions"
-                    );
-                }
+                let _alone = SweepGuard::begin(&self.swept, partition)?;
+                let error = self.clone().sweep(partition).await.err()?;
+                Some((partition, error))
             };
-            partitions.for_each_concurrent(SWEPT_AT_ONCE, look).await;
+            let failed = partitions.map(look).buffer_unordered(SWEPT_AT_ONCE);
+            let failed: Vec<_> = failed.filter_map(future::ready).collect().await;
+            // One line for all: when the store is away, it is so for every partition.
+            if let Some((partition, error)) = failed.first() {
+                tracing::warn!(
+                    %error,
+                    partition = partition.0,
+                    partitions = failed.len(),
+                    "could not look for waiting sessions"
+                );
+            }
         });
     }
 
     /// Ends when nothing that is due could be claimed.
     async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
         loop {
-            if self.stop.is_cancelled() || self.slots.available_permits() == 0 {
+            if self.stop.is_cancelled() {
                 return Ok(());
             }
             // Some of those that are due may be held here, their leases being late.
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
             let (due, takes_over) = self.outages.watch_due(partition, due).await?;
+            if !self.has_room() {
+                // Other workers may have room, so a hint evicts nothing. A session that is still
+                // due has found none, and gets the place of one that is idle.
+                if due.iter().any(|id| self.leases.get(id).is_none()) {
+                    self.evict_longest_idle();
+                }
+                return Ok(());
+            }
             let mut claimed = false;
             for session in &due {
-                let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+                let Some(slot) = self.try_take_slot() else {
                     return Ok(());
                 };
                 claimed |= self.clone().claim(session, slot, takes_over).await?;
