@@ -1,5 +1,5 @@
-//! Sessions whose commands are answered without an agent: it cannot open them, or several workers in
-//! a row have vanished over one.
+//! Sessions whose commands are answered without an agent: it cannot open them, or several workers
+//! in a row have vanished over one.
 
 use baton_session::command::{CommandKind, QueuedCommand};
 use baton_session::store::{Claim, Store, VanishedHolders};
