@@ -161,7 +161,8 @@ fn say(command: &str, input: &str) -> Output {
         .spawn()
         .expect("sh runs");
     let mut stdin = shell.stdin.take().expect("a pipe");
-    stdin.write_all(input.as_bytes()).expect("it reads");
+    // One that has ended reads no more; its exit code tells.
+    let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     shell.wait_with_output().expect("it ends")
 }
@@ -235,25 +236,37 @@ fn one_process_serves_the_front_page_the_terminal_and_editors() {
     assert!(answer.contains(r#""protocolVersion":1"#), "{answer}");
 }
 
-/// The requests of the first turn, then the stream from after its first chunk on.
+/// A turn of the first page on the session's stream, then that stream from after its first chunk on.
 #[test]
 fn a_stream_is_resumed_as_the_page_says() {
     let (folder, port) = (folder("resume"), free_port());
     let serve = format!("exec baton serve --ephemeral --listen 127.0.0.1:{port}");
     let _serve = Shell::run(folder.clone(), &serve);
-    let first: Vec<String> = shell_commands(&read("docs/guide/first-turn.md"));
-    let first = first
-        .into_iter()
-        .skip_while(|line| !line.starts_with("URL="));
-    let first = here(&first.collect::<Vec<_>>().join("\n"), &port, &folder);
-    let resume = command("docs/guide/resume.md", "curl -N $URL");
-    let resume = resume.replace("12.97997619", "$CURSOR");
+    let first = shell_commands(&read("docs/guide/first-turn.md"));
+    let first = first.iter().skip_while(|line| !line.starts_with("URL="));
+    let mut first: Vec<String> = first.map(|line| here(line, &port, &folder)).collect();
+    let prompt = first.pop().expect("a prompt");
     let script = format!(
-        "{first} >first || exit 1\n\
-         CURSOR=$(grep -B1 'chunk 1 of 5' first | sed -n 's/^id: *//p')\n\
-         {resume} | sed '/that was fast/q'"
+        "cd {folder}\n\
+         trap 'kill $! 2>/dev/null' EXIT\n\
+         has() {{ for i in $(seq 300); do grep -q \"$1\" $2 && return; sleep 0.1; done; exit 1; }}\n\
+         {opening}\n\
+         [ \"$SESSION\" ] || exit 1\n\
+         CURSOR=0\n\
+         {resume} >all &\n\
+         has '^id:' all\n\
+         {prompt}\n\
+         has end_turn all; kill $!\n\
+         CURSOR=$(grep -B1 'chunk 1 of 5' all | sed -n 's/^id: *//p')\n\
+         {resume} >rest &\n\
+         has end_turn rest; kill $!\n\
+         cat rest",
+        folder = folder.display(),
+        opening = first.join("\n"),
+        resume = command("docs/guide/resume.md", "curl -N $URL").replace("12.97997619", "$CURSOR"),
+        // Its answer comes on the stream.
+        prompt = prompt.replace(r#" -H "$STREAM""#, ""),
     );
-    let script = format!("cd {}\n{script}", folder.display());
     let resumed = until_it_succeeds("curl", || say(&script, ""));
     let chunks = (1..=5).filter(|k| resumed.contains(&format!("chunk {k} of 5")));
     assert_eq!(chunks.collect::<Vec<_>>(), [2, 3, 4, 5], "{resumed}");
