@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::stdio::confine::confine;
 use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
-use baton_worker::agent::stdio::sandbox::Sandbox;
+use baton_worker::agent::stdio::sandbox::{Sandbox, SandboxConfig};
 use baton_worker::agent::stdio::{
     AgentAuth, LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig,
     environment,
@@ -24,6 +25,7 @@ use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::ClientTrust;
 use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
+use crate::llm::LlmOptions;
 
 pub mod installed;
 pub mod known;
@@ -31,16 +33,19 @@ mod sandbox;
 
 /// Before the command line of an agent that is a program.
 const PROGRAM: &str = "stdio:";
+/// The built-in agent that talks to a model.
+pub const LLM_AGENT: &str = "llm";
 /// Ourselves, also if the file has been replaced by a newer version meanwhile.
 const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// Agent to run: scripted, a product's name, or stdio:COMMAND
+    /// Agent to run: scripted, llm, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built
-    /// in and needs nothing. A name such as claude or codex stands for the command of that product
-    /// and for the environment variables that it reads; `baton agents` lists them.
+    /// The program speaks ACP on its standard input and output. The agents named scripted and llm
+    /// are built in: scripted needs nothing, llm a model endpoint (--llm-url). A name such as
+    /// claude or codex stands for the command of that product and for the environment variables
+    /// that it reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",
@@ -141,6 +146,8 @@ pub struct AgentOptions {
     #[arg(long, env = "BATON_AGENT_USER", value_name = "NAME", help_heading = AGENT)]
     agent_user: Option<String>,
     #[command(flatten)]
+    llm: LlmOptions,
+    #[command(flatten)]
     sandbox: SandboxOptions,
 }
 
@@ -228,7 +235,15 @@ impl AgentOptions {
             Ok(_) => {}
         }
         faults.extend(self.sandbox.faults());
+        if self.agent == LLM_AGENT {
+            faults.extend(self.llm.faults());
+        }
         faults
+    }
+
+    /// Our own files, which agents must not read.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        self.llm.kept()
     }
 
     fn memory_total_faults(&self) -> Option<String> {
@@ -348,10 +363,17 @@ impl AgentOptions {
         path.map(|(_, path)| path).unwrap_or_default()
     }
 
-    /// The program and its arguments, as a shell would take them apart; `None` for the built-in
+    /// The agent's name, if it is built in.
+    pub fn built_in(&self) -> Option<&'static str> {
+        ["scripted", LLM_AGENT]
+            .into_iter()
+            .find(|name| self.agent == *name)
+    }
+
+    /// The program and its arguments, as a shell would take them apart; `None` for a built-in
     /// agent.
     pub fn command(&self) -> Result<Option<Vec<String>>, String> {
-        if self.agent == "scripted" {
+        if self.built_in().is_some() {
             return Ok(None);
         }
         if let Some(known) = self.known() {
@@ -362,7 +384,7 @@ impl AgentOptions {
         let Some(command) = self.agent.strip_prefix(PROGRAM) else {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             return fault(&format!(
-                "the agents are: scripted, {}, stdio:COMMAND",
+                "the agents are: scripted, llm, {}, stdio:COMMAND",
                 names.join(", ")
             ));
         };
@@ -392,7 +414,7 @@ impl AgentOptions {
             .command()
             .map_err(|fault| ConfigurationError(vec![fault]))?;
         let Some(command) = command else {
-            return Ok(Arc::new(ScriptedAgent));
+            return self.built_in_agent(around);
         };
         if self.known().is_some()
             && let Some(fault) = installed::fault(&command, &self.search_path())
@@ -416,23 +438,24 @@ impl AgentOptions {
         Ok(Arc::new(stdio.context(self.agent.clone())?))
     }
 
+    fn built_in_agent(&self, around: AgentSurroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
+        if self.agent != LLM_AGENT {
+            return Ok(Arc::new(ScriptedAgent));
+        }
+        let (environment, homes) = self.environment();
+        let launch = self.launch(Vec::new(), environment, homes);
+        let mcp = McpLaunch::new(launch, self.sandbox_config(around));
+        let agent = self.llm.agent(mcp, self.agent_idle);
+        Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
+    }
+
     fn config(&self, command: Vec<String>, around: AgentSurroundings<'_>) -> StdioConfig {
         let (environment, homes) = self.environment();
         let metrics = around.metrics.clone();
         StdioConfig {
             launch: LaunchConfig {
                 sandbox: self.confined(&command, &environment, around),
-                command,
-                guard: PathBuf::from(OURSELVES),
-                environment,
-                user: self.owner(),
-                homes,
-                limits: ProcessLimits {
-                    memory: self.agent_memory.map(|mib| mib << 20),
-                    cpu: self.agent_cpu,
-                    files: self.agent_files,
-                },
-                stderr_to_client: self.agent_stderr == StderrOption::Client,
+                ..self.launch(command, environment, homes)
             },
             scope: match self.agent_scope {
                 ScopeOption::Session => ProcessScope::Session,
@@ -458,6 +481,29 @@ impl AgentOptions {
 }
 
 impl AgentOptions {
+    /// How a process is started, but not how it is confined.
+    fn launch(
+        &self,
+        command: Vec<String>,
+        environment: Vec<(OsString, OsString)>,
+        homes: Option<PerPrincipal>,
+    ) -> LaunchConfig {
+        LaunchConfig {
+            command,
+            guard: PathBuf::from(OURSELVES),
+            environment,
+            user: self.owner(),
+            homes,
+            limits: ProcessLimits {
+                memory: self.agent_memory.map(|mib| mib << 20),
+                cpu: self.agent_cpu,
+                files: self.agent_files,
+            },
+            sandbox: None,
+            stderr_to_client: self.agent_stderr == StderrOption::Client,
+        }
+    }
+
     /// Says what confines agents, and what does not.
     fn confined(
         &self,
@@ -465,6 +511,13 @@ impl AgentOptions {
         environment: &[(OsString, OsString)],
         around: AgentSurroundings<'_>,
     ) -> Option<Sandbox> {
+        let sandbox = Sandbox::new(self.sandbox_config(around)?, command, environment);
+        sandbox.log_confinement();
+        Some(sandbox)
+    }
+
+    /// What a process may open beside what its command needs.
+    fn sandbox_config(&self, around: AgentSurroundings<'_>) -> Option<SandboxConfig> {
         let common = self
             .serves_several()
             .then(|| around.root.map(WorkspaceRoot::path));
@@ -488,9 +541,7 @@ impl AgentOptions {
             let homes = self.homes().ok().flatten();
             wanted.homes = homes.map(|homes| homes.base().to_owned());
         }
-        let sandbox = Sandbox::new(wanted, command, environment);
-        sandbox.log_confinement();
-        Some(sandbox)
+        Some(wanted)
     }
 }
 

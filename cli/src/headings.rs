@@ -7,6 +7,7 @@ pub const ADMINISTRATION: &str = "Administration";
 pub const LIMITS: &str = "Limits";
 pub const SESSIONS: &str = "Sessions";
 pub const AGENT: &str = "Agent";
+pub const LLM: &str = "Built-in agent (--agent llm)";
 pub const SANDBOX: &str = "Agent sandbox";
 pub const EXTENSIONS: &str = "Client extensions";
 pub const MCP: &str = "MCP servers and workspaces";

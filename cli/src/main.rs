@@ -30,6 +30,7 @@ mod headings;
 mod health;
 mod key_file;
 mod limits;
+mod llm;
 mod local_http;
 mod man;
 mod mcp;

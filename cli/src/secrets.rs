@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use crate::roles::ROLES;
 
@@ -20,6 +21,10 @@ const SECRET: [(&str, &str); 2] = [
     ("--store", "BATON_STORE"),
     ("--otlp-endpoint", "BATON_OTLP_ENDPOINT"),
 ];
+/// The key of the model endpoint. It has no option: command lines are for everybody to read.
+const LLM_KEY: &str = "BATON_LLM_KEY";
+/// Set once, from the environment or from the standard input.
+static FOUND_LLM_KEY: OnceLock<String> = OnceLock::new();
 /// Set for the second start.
 const ON_INPUT: &str = "BATON_SECRETS_ON_INPUT";
 /// More than a pipe holds would wait for a reader that comes later.
@@ -69,7 +74,11 @@ fn start_anew(plain: &[OsString], secret: &[u8]) -> io::Error {
     if let Some((name, arguments)) = plain.split_first() {
         command.arg0(name).args(arguments);
     }
-    for (_, variable) in SECRET {
+    for variable in SECRET
+        .iter()
+        .map(|(_, variable)| *variable)
+        .chain([LLM_KEY])
+    {
         command.env_remove(variable);
     }
     command.env(ON_INPUT, "1").stdin(Stdio::from(reader)).exec()
@@ -85,9 +94,27 @@ fn with_input(mut given: Vec<OsString>) -> Vec<OsString> {
         let secret = secret
             .split(|byte| *byte == 0)
             .filter(|word| !word.is_empty());
-        given.extend(secret.map(|word| OsStr::from_bytes(word).to_owned()));
+        for word in secret {
+            match key_in(word) {
+                Some(key) => drop(FOUND_LLM_KEY.set(key)),
+                None => given.push(OsStr::from_bytes(word).to_owned()),
+            }
+        }
     }
     given
+}
+
+fn key_in(word: &[u8]) -> Option<String> {
+    let value = word.strip_prefix(LLM_KEY.as_bytes())?.strip_prefix(b"=")?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// The key of the model endpoint, if the environment had one.
+pub fn llm_key() -> Option<String> {
+    let visible = || std::env::var(LLM_KEY).ok();
+    let key = FOUND_LLM_KEY.get().cloned().or_else(visible);
+    key.map(|key| key.trim().to_owned())
+        .filter(|key| !key.is_empty())
 }
 
 /// The public arguments, and the secret ones. An option counts more than its variable.
@@ -126,6 +153,11 @@ fn apart(
             secret.push(whole);
         }
     }
+    if let Some(key) = variable(LLM_KEY).filter(|key| !key.is_empty()) {
+        let mut whole = OsString::from(format!("{LLM_KEY}="));
+        whole.push(key);
+        secret.push(whole);
+    }
     (plain, secret)
 }
 
@@ -163,6 +195,16 @@ mod tests {
         });
         let text = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
         (text(plain), text(secret))
+    }
+
+    #[test]
+    fn the_key_of_a_model_goes_the_same_way() {
+        let (plain, secret) = apart(&["baton".into(), "serve".into()], |name| {
+            (name == LLM_KEY).then(|| OsString::from("sk-1"))
+        });
+        assert_eq!((plain.len(), secret.len()), (2, 1));
+        assert_eq!(key_in(secret[0].as_bytes()).as_deref(), Some("sk-1"));
+        assert_eq!(key_in(b"--store=URL"), None);
     }
 
     #[test]

@@ -103,7 +103,9 @@ impl ServeArguments {
         }
         let data = (!self.ephemeral).then(|| self.data_dir.clone());
         let ours = data.into_iter().chain(self.audit.kept());
-        let ours = ours.chain(admin::socket(admin));
+        let ours = ours
+            .chain(admin::socket(admin))
+            .chain(self.worker.agent.kept());
         self.edge.kept().into_iter().chain(ours).collect()
     }
 }

@@ -59,7 +59,8 @@ impl WorkerArguments {
     /// Our own files, which no agent may read or change.
     pub fn kept_from_agents(&self) -> Vec<PathBuf> {
         let kept = self.store.kept().into_iter();
-        kept.chain(self.audit.kept()).collect()
+        let agents = self.worker.agent.kept();
+        kept.chain(self.audit.kept()).chain(agents).collect()
     }
 }
 

@@ -115,6 +115,11 @@ error_codes! {
          session; it might do more than that allowed, so the prompt was not sent",
         "choose again (`session/set_mode`, `session/set_config_option`), then send it again with a \
          new `id`";
+    ModelFailed = 5008, "model failed",
+        "the model that `--agent llm` asks did not answer; the message says why and what to do, \
+         `data.retryable` whether the same may succeed later, `data.kind` names the reason",
+        "as the message says; with `data.retryable` send the prompt again with a new `id`, after \
+         `data.retryAfterMs` if that is there";
     /// Of the client library, never of a gateway.
     Unreachable = 5010, "unreachable",
         "from Baton's own client: Baton was away for `--give-up`",

@@ -18,6 +18,8 @@ pub const BIND: &str = "baton/bind";
 pub const BOUND: &str = "baton/bound";
 /// A content block that repeats the conversation so far.
 pub const TRANSCRIPT: &str = "baton/transcript";
+/// What the native agent keeps with its updates and questions, to go on from them.
+pub const LLM: &str = "baton/llm";
 
 /// In `clientInfo`, for the agent: Baton is between it and the client.
 pub const VIA: &str = "baton/via";

@@ -1,6 +1,7 @@
 //! Collects what a session says and appends it in frames: the first event at once, then whatever
 //! gathers within a short window. One order, one writer.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ pub(crate) struct EventWriter {
     written: Mutex<RewriteBuffer>,
     filled: Notify,
     emptied: Notify,
+    stored: Notify,
 }
 
 struct WriterState {
@@ -58,6 +60,8 @@ struct WriterState {
     requests: Vec<AnsweredRequest>,
     /// The number of the next event to be buffered.
     next: u64,
+    /// The number of the first event that the store does not have.
+    unwritten: u64,
     /// Unanswered requests of the agent, by number.
     pending: Vec<u64>,
     pending_changed: bool,
@@ -97,6 +101,7 @@ impl EventWriter {
             acks: Vec::new(),
             requests: Vec::new(),
             next: claim.head + 1,
+            unwritten: claim.head + 1,
             pending: Vec::new(),
             pending_changed: false,
             metadata: SessionMetadata::new(&claim.bound),
@@ -114,6 +119,7 @@ impl EventWriter {
             written: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
+            stored: Notify::new(),
         }
     }
 
@@ -220,6 +226,19 @@ impl EventWriter {
         }
     }
 
+    /// Waits until the store has all that is buffered now.
+    pub async fn wait_until_written(&self) {
+        let end = self.state().next;
+        loop {
+            let mut stored = pin!(self.stored.notified());
+            stored.as_mut().enable();
+            if self.state().unwritten >= end {
+                return;
+            }
+            stored.await;
+        }
+    }
+
     /// Waits until something should be written.
     pub async fn wait_until_due(&self) {
         loop {
@@ -259,7 +278,10 @@ impl EventWriter {
         for _ in 0..MAX_HEALINGS {
             match self.append_once(&append).await? {
                 WriteOutcome::Done { released } => {
-                    self.metrics.events.inc_by(append.events.len() as u64);
+                    let events = append.events.len() as u64;
+                    self.metrics.events.inc_by(events);
+                    self.state().unwritten = append.first + events;
+                    self.stored.notify_waiters();
                     self.written().keep(append);
                     return Ok(released);
                 }

@@ -91,6 +91,24 @@ pub fn agent(queued: &QueuedCommand) -> Span {
     }
 }
 
+/// A call of a model, in the turn that is current.
+pub fn model_call(model: &str) -> Span {
+    if Span::current().is_none() {
+        return Span::none();
+    }
+    tracing::info_span!(
+        target: TARGET,
+        "chat",
+        otel.kind = "client",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "chat",
+        gen_ai.request.model = model,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+    )
+}
+
 /// How the current turn ended.
 pub fn ended(queued: &QueuedCommand, outcome: &Result<Box<RawValue>, Failure>) {
     if queued.command.trace.is_none() {

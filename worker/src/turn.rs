@@ -195,6 +195,47 @@ impl Turn {
         self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
     }
 
+    /// The agent has read in the log what this turn has said and asked, and goes on from there: all
+    /// that it says is new, and earlier questions wait for [`Self::resume_request`].
+    pub fn resume_from_log(&self) {
+        let mut replay = self.replay();
+        replay.forget_said();
+        self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
+    }
+
+    /// The answer to a question that an earlier run of this turn has asked, by its id: from the
+    /// log, or when the client gives it.
+    pub async fn resume_request(&self, id: &str) -> Result<Box<RawValue>, Failure> {
+        let answer = match self.take_up(id) {
+            Some(AskOutcome::Answered(answer)) => answer,
+            Some(AskOutcome::Before(seq)) => self.answer_at(seq).await?,
+            Some(AskOutcome::Waiting(reply)) => reply.await.map_err(|_| turn_ended())?,
+            Some(AskOutcome::Refused(failure)) => return Err(failure),
+            None => return Err(Failure::internal("this question is not open any more")),
+        };
+        answer.outcome
+    }
+
+    fn take_up(&self, id: &str) -> Option<AskOutcome> {
+        if let Some(seq) = self.replay().answer(id) {
+            return Some(AskOutcome::Before(seq));
+        }
+        let mut all = self.waiting();
+        let waiting = all.get_mut(id)?;
+        if let Some(early) = waiting.early.take() {
+            all.remove(id);
+            return Some(AskOutcome::Answered(early));
+        }
+        let (reply, answer) = oneshot::channel();
+        waiting.reply = Some(reply);
+        Some(AskOutcome::Waiting(answer))
+    }
+
+    /// Waits until all that was said is in the store, so that no later worker can miss it.
+    pub async fn wait_until_written(&self) {
+        self.writer.wait_until_written().await;
+    }
+
     /// Asks the controlling client. The request outlives this worker: the worker that resumes the
     /// turn gets the answer.
     pub async fn request(
@@ -210,9 +251,7 @@ impl Turn {
             AskOutcome::Refused(failure) => return Err(failure),
             AskOutcome::Answered(answer) => answer,
             AskOutcome::Before(seq) => self.answer_at(seq).await?,
-            AskOutcome::Waiting(reply) => reply
-                .await
-                .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
+            AskOutcome::Waiting(reply) => reply.await.map_err(|_| turn_ended())?,
         };
         answer.outcome
     }
@@ -403,6 +442,10 @@ fn can_be_asked(client: ClientCapabilities, method: &str, params: &RawValue) -> 
         }
         _ => !method.starts_with("terminal/") || client.terminal,
     }
+}
+
+fn turn_ended() -> Failure {
+    Failure::internal("the turn ended before the answer came")
 }
 
 fn not_announced(method: &str) -> Failure {

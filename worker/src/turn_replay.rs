@@ -15,6 +15,7 @@ pub(crate) struct TurnReplay {
     answers: HashMap<Arc<str>, u64>,
     /// Waiting prompts whose connections have taken control.
     controls: HashSet<CommandId>,
+    /// The ordinal of the last question.
     asked: u64,
 }
 
@@ -56,7 +57,8 @@ impl ReplayReader {
                     Some(request) => request.seq = seq,
                     None => {
                         replay.entries.push_back(ReplayEntry::Request(id.clone()));
-                        replay.asked += 1;
+                        // A question that was refused has used up its ordinal as well.
+                        replay.asked = ordinal(id).unwrap_or(0).max(replay.asked + 1);
                         self.unanswered.push(UnansweredRequest {
                             id: id.clone(),
                             seq,
@@ -117,11 +119,16 @@ impl TurnReplay {
 
     /// The agent will not repeat the earlier events.
     pub fn forget(&mut self) {
-        self.entries.clear();
+        self.forget_said();
         self.answers.clear();
     }
 
-    /// How many questions were asked.
+    /// The same, but it takes up the questions again, and their answers.
+    pub fn forget_said(&mut self) {
+        self.entries.clear();
+    }
+
+    /// The ordinal of the last question that was asked.
     pub fn asked(&self) -> u64 {
         self.asked
     }
@@ -134,5 +141,52 @@ impl TurnReplay {
     /// Where the answer is.
     pub fn answer(&mut self, id: &str) -> Option<u64> {
         self.answers.remove(id)
+    }
+}
+
+/// The place of a question among those of its turn, from its id: `SESSION:COMMAND.ORDINAL`, perhaps
+/// with `-` and more after it.
+fn ordinal(id: &str) -> Option<u64> {
+    let (_, last) = id.rsplit_once('.')?;
+    let digits = last.split_once('-').map_or(last, |(digits, _)| digits);
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(id: &str) -> Event {
+        Event::Request {
+            id: id.into(),
+            message: Bytes::from_static(b"{}"),
+        }
+    }
+
+    #[test]
+    fn a_new_question_never_gets_the_id_of_an_earlier_one() {
+        let mut reader = ReplayReader::default();
+        reader.read(7, &request("000-A:3.1"));
+        // The second one was refused, and nothing of it is in the log.
+        reader.read(8, &request("000-A:3.3-drawn"));
+        let (replay, unanswered) = reader.finish();
+        assert_eq!((replay.asked(), unanswered.len()), (3, 2));
+        assert_eq!(ordinal("000-A:3"), None);
+    }
+
+    #[test]
+    fn answers_stay_for_an_agent_that_goes_on_from_the_log() {
+        let mut reader = ReplayReader::default();
+        reader.read(7, &request("000-A:3.1"));
+        let answer = Event::Answer {
+            id: "000-A:3.1".into(),
+            by: None,
+            message: Bytes::from_static(b"{}"),
+        };
+        reader.read(9, &answer);
+        let (mut replay, unanswered) = reader.finish();
+        replay.forget_said();
+        assert!(replay.is_live() && unanswered.is_empty());
+        assert_eq!(replay.answer("000-A:3.1"), Some(9));
     }
 }

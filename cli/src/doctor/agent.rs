@@ -21,7 +21,10 @@ pub async fn check(
 ) -> Vec<Finding> {
     let command = match options.agent.command() {
         Ok(Some(command)) => command,
-        Ok(None) => return vec![Finding::ok(SUBJECT, "scripted, which is built in")],
+        Ok(None) => {
+            let name = options.agent.built_in().unwrap_or_default();
+            return vec![Finding::ok(SUBJECT, format!("{name}, which is built in"))];
+        }
         Err(fault) => return vec![Finding::fail(SUBJECT, fault)],
     };
     if let Some(fault) = installed::fault(&command, &options.agent.search_path()) {

@@ -26,6 +26,7 @@ mod health;
 mod holes;
 mod house;
 mod limits;
+mod llm;
 mod mcp;
 mod mcp_over_acp;
 mod memory;

@@ -40,10 +40,10 @@ pub(crate) async fn served_by(agent: &str, arguments: &[&str]) -> Served {
 /// A cluster with two more workers that run one agent, at `/acp/NAME`.
 pub(crate) struct Staged {
     /// They end first: their logs are in the cluster's directory.
-    workers: Vec<Process>,
+    pub(crate) workers: Vec<Process>,
     /// Where the two tell of themselves.
     probes: [String; 2],
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     name: String,
 }
 

@@ -2,10 +2,92 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`config`] | how it works, as `cli` reads it |
+//! | [`conversation`], [`memory`], [`settings`] | one session: what is chosen, what was said |
+//! | [`history_reader`], [`session_history`] | the session's log, as a model is told it |
+//! | [`turn_record`], [`turn_loop`] | a turn: messages of the model and tool calls, step by step |
+//! | [`model_step`] | a message of the model, and its rest if it broke off |
+//! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
+//! | [`tool`], [`tool_run`], [`call_run`] | the tools, and how a call is carried out |
+//! | [`permission`] | what is asked before |
+//! | [`mcp_server`], [`mcp_tools`] | MCP servers of the session, and their tools |
 //! | [`model`] | what is asked of a model and what it answers, whatever protocol it speaks |
 //! | [`model_error`] | why a model did not answer, and what to do about it |
 //! | [`provider`] | the protocols of model endpoints |
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use baton_session::store::AgentCard;
+use serde_json::json;
+
+use self::config::LlmConfig;
+use self::conversation::LlmConversation;
+use self::provider::ModelProvider;
+use super::{Agent, Conversation, Failure, SessionOpening};
+
+mod call_run;
+mod commands;
+pub mod config;
+mod conversation;
+mod history_reader;
+pub mod mcp_server;
+mod mcp_tools;
+mod memory;
 pub mod model;
 pub mod model_error;
+mod model_step;
+mod permission;
 pub mod provider;
+mod session_history;
+mod settings;
+mod step_mark;
+mod system_prompt;
+mod tool;
+mod tool_run;
+mod tool_view;
+mod turn_context;
+mod turn_loop;
+mod turn_record;
+mod user_content;
+
+pub struct LlmAgent {
+    config: Arc<LlmConfig>,
+    provider: Arc<ModelProvider>,
+}
+
+impl LlmAgent {
+    /// Fails if the endpoint's URL or certificates cannot be used; does not connect.
+    pub fn new(config: LlmConfig) -> Result<Self, String> {
+        let provider = ModelProvider::new(config.provider.clone())?;
+        Ok(Self {
+            config: Arc::new(config),
+            provider: Arc::new(provider),
+        })
+    }
+}
+
+#[async_trait]
+impl Agent for LlmAgent {
+    fn card(&self) -> AgentCard {
+        let version = env!("CARGO_PKG_VERSION");
+        AgentCard {
+            name: "llm".into(),
+            version: version.into(),
+            initialize: json!({
+                "protocolVersion": 1,
+                "agentInfo": { "name": "llm", "title": "Baton's agent", "version": version },
+                "agentCapabilities": {
+                    "promptCapabilities": { "image": true, "embeddedContext": true },
+                },
+                "authMethods": [],
+            }),
+        }
+    }
+
+    async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
+        let (config, provider) = (self.config.clone(), self.provider.clone());
+        let conversation = LlmConversation::open(session, config, provider).await?;
+        Ok(Arc::new(conversation))
+    }
+}

@@ -2,6 +2,7 @@
 
 mod drain;
 mod heal;
+mod llm;
 mod opening;
 mod poison;
 mod rest;

@@ -1,0 +1,61 @@
+//! Commands that a user writes as the first word of a prompt. They are carried out without a model.
+
+use serde_json::{Value, json};
+
+use super::model::MessagePart;
+use super::turn_record::TurnRecord;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum UserCommand {
+    /// Shows the models, or chooses one.
+    Model(Option<String>),
+}
+
+/// Those that there are, as clients list them.
+pub fn announcement() -> Value {
+    json!({
+        "sessionUpdate": "available_commands_update",
+        "availableCommands": [{
+            "name": "model",
+            "description": "Show the models, or choose one",
+            "input": { "hint": "name of a model" },
+        }],
+    })
+}
+
+/// The command in a prompt, if it is one.
+pub fn command_in(turn: &TurnRecord) -> Option<UserCommand> {
+    let [MessagePart::Text(text)] = &turn.user[..] else {
+        return None;
+    };
+    let rest = text.trim().strip_prefix("/model")?;
+    match rest.trim() {
+        "" => Some(UserCommand::Model(None)),
+        name if rest.starts_with(char::is_whitespace) => {
+            Some(UserCommand::Model(Some(name.to_owned())))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_word_is_a_command() {
+        let command = |text: &str| {
+            command_in(&TurnRecord {
+                user: vec![MessagePart::Text(text.into())],
+                steps: Vec::new(),
+            })
+        };
+        assert_eq!(command(" /model "), Some(UserCommand::Model(None)));
+        assert_eq!(
+            command("/model a/b:c"),
+            Some(UserCommand::Model(Some("a/b:c".into())))
+        );
+        assert_eq!(command("/models"), None);
+        assert_eq!(command("what is /model"), None);
+    }
+}

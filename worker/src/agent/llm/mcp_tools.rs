@@ -1,0 +1,163 @@
+//! The tools of a session's MCP servers, as a model is offered them.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, JsonObject, Tool};
+use serde_json::{Value, json};
+
+use super::mcp_server::{McpLaunch, McpServer};
+use super::model::ToolDefinition;
+use super::tool_view::ToolOutcome;
+use crate::agent::SessionOpening;
+use crate::agent::stdio::sandbox::ProcessPaths;
+
+/// Providers allow no longer names.
+const MAX_NAME: usize = 64;
+const MAX_TOOLS: usize = 256;
+const MAX_DESCRIPTION: usize = 4 << 10;
+const MAX_SCHEMA: usize = 64 << 10;
+/// Of the images in a result.
+const MAX_IMAGES: usize = 8 << 20;
+
+/// The MCP servers of a session.
+#[derive(Default)]
+pub struct McpServers(Vec<Arc<McpServer>>);
+
+pub struct McpTool {
+    server: Arc<McpServer>,
+    name: String,
+    pub title: String,
+    pub definition: ToolDefinition,
+    pub reads_only: bool,
+    pub is_idempotent: bool,
+}
+
+/// What the servers offer at the moment.
+#[derive(Default)]
+pub struct OfferedTools {
+    pub tools: Vec<Arc<McpTool>>,
+    /// Servers that cannot be used, and why.
+    pub missing: Vec<(String, String)>,
+}
+
+impl McpServers {
+    pub fn of(opening: &SessionOpening, launch: &Arc<McpLaunch>) -> Self {
+        let directories = opening.directories();
+        let directories = directories.as_array().into_iter().flatten();
+        let directories = directories.filter_map(Value::as_str).map(PathBuf::from);
+        let cwd = PathBuf::from(&opening.cwd);
+        let directories = [cwd.clone()].into_iter().chain(directories);
+        let paths = ProcessPaths {
+            cwd: Some(cwd),
+            directories: directories.filter(|path| path.is_absolute()).collect(),
+            beneath: opening.beneath.clone(),
+            home: None,
+        };
+        let servers = opening.mcp_servers().iter();
+        let servers = servers.filter_map(|it| McpServer::of(it, launch.clone(), paths.clone()));
+        Self(servers.map(Arc::new).collect())
+    }
+
+    /// Starts what does not run.
+    pub async fn offered(&self) -> OfferedTools {
+        let mut offered = OfferedTools::default();
+        let mut names = HashSet::new();
+        for server in &self.0 {
+            match server.tools().await {
+                Ok(tools) => {
+                    let tools = tools.iter().map(|tool| McpTool::of(server, tool));
+                    let new = tools.filter(|tool| names.insert(tool.definition.name.clone()));
+                    offered.tools.extend(new.map(Arc::new));
+                }
+                Err(why) => offered.missing.push((server.name.clone(), why)),
+            }
+        }
+        offered.tools.truncate(MAX_TOOLS);
+        offered
+    }
+}
+
+impl McpTool {
+    fn of(server: &Arc<McpServer>, tool: &Tool) -> Self {
+        let hints = tool.annotations.as_ref();
+        let hint = |hint: Option<Option<bool>>| hint.flatten().unwrap_or(false);
+        let schema = json!(tool.input_schema);
+        let fits = schema.to_string().len() <= MAX_SCHEMA;
+        let description = tool.description.as_deref().unwrap_or_default();
+        let title = hints.and_then(|it| it.title.clone()).or(tool.title.clone());
+        Self {
+            title: title.unwrap_or_else(|| format!("{}: {}", server.name, tool.name)),
+            definition: ToolDefinition {
+                name: model_name(&server.name, &tool.name),
+                description: description.chars().take(MAX_DESCRIPTION).collect(),
+                parameters: if fits {
+                    schema
+                } else {
+                    json!({ "type": "object" })
+                },
+            },
+            reads_only: hint(hints.map(|it| it.read_only_hint)),
+            is_idempotent: hint(hints.map(|it| it.idempotent_hint)),
+            name: tool.name.clone().into_owned(),
+            server: server.clone(),
+        }
+    }
+
+    /// Whether a call that may have run can be made again.
+    pub fn may_run_again(&self) -> bool {
+        self.reads_only || self.is_idempotent
+    }
+
+    pub async fn call(&self, arguments: JsonObject) -> ToolOutcome {
+        match self.server.call(&self.name, arguments).await {
+            Ok(result) => outcome(&result),
+            Err(why) => ToolOutcome::failed(format!(
+                "The MCP server {} failed during this call, so its outcome is unknown: {why}",
+                self.server.name
+            )),
+        }
+    }
+}
+
+/// Providers allow letters, digits, `_` and `-`.
+fn model_name(server: &str, tool: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name = format!("{server}__{tool}");
+    let name = name.chars().map(|c| if plain(c) { c } else { '_' });
+    name.take(MAX_NAME).collect()
+}
+
+fn outcome(result: &CallToolResult) -> ToolOutcome {
+    let blocks = result.content.iter().map(|block| json!(block));
+    let mut room = MAX_IMAGES;
+    let mut fits = |block: &Value| {
+        let length = block["data"].as_str().map_or(0, str::len);
+        let fits = length <= room;
+        room -= if fits { length } else { 0 };
+        fits
+    };
+    let blocks: Vec<Value> = blocks.filter(|block| fits(block)).collect();
+    let text = |block: &Value| {
+        let text = block["text"]
+            .as_str()
+            .or(block["resource"]["text"].as_str());
+        let uri = block["uri"].as_str().or(block["resource"]["uri"].as_str());
+        text.or(uri).map(str::to_owned)
+    };
+    let mut texts: Vec<String> = blocks.iter().filter_map(text).collect();
+    if texts.is_empty()
+        && let Some(structured) = &result.structured_content
+    {
+        texts.push(structured.to_string());
+    }
+    let shown = blocks.into_iter().filter(|block| block["type"] != "text");
+    let shown = shown.map(|block| json!({ "type": "content", "content": block }));
+    ToolOutcome {
+        text: texts.join("\n"),
+        is_error: result.is_error.unwrap_or(false),
+        content: Some(shown.collect()),
+        shows_text: true,
+    }
+}

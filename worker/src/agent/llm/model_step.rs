@@ -1,0 +1,171 @@
+//! A step of the model: asks it, shows what it says as it comes, and marks the end of its message.
+//! If the stream breaks off, it is asked again with what was said already as its beginning.
+
+use std::time::Duration;
+
+use baton_protocol::ErrorCode;
+use baton_session::id::random_text;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
+
+use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
+use super::model_error::ModelError;
+use super::step_mark::{StepMark, marked, step_meta};
+use super::system_prompt::system_prompt;
+use super::tool::ToolBox;
+use super::turn_context::{TurnContext, text_chunk};
+use super::turn_record::{StepRecord, TurnRecord};
+use crate::agent::Failure;
+use crate::trace;
+
+/// How often in a row a stream may break off without having said anything new.
+const MAX_BREAKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub async fn run(
+    context: TurnContext<'_>,
+    record: &mut TurnRecord,
+    tools: &ToolBox,
+) -> Result<(), Failure> {
+    if record
+        .steps
+        .last()
+        .is_none_or(|step| step.finished.is_some())
+    {
+        record.step(&random_text(16));
+    }
+    let mut breaks = 0;
+    loop {
+        let said = record.steps.last().map_or(0, |step| step.said.len());
+        let request = request(context, record, tools);
+        let span = trace::model_call(&request.model);
+        let outcome = attempt(context, record, &request);
+        let outcome = outcome.instrument(span.clone()).await;
+        note(&span, &outcome);
+        let error = match outcome {
+            Ok(reply) => {
+                finish(context, record, &request, reply).await;
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let progress = record.steps.last().map_or(0, |step| step.said.len()) > said;
+        breaks = if progress { 0 } else { breaks + 1 };
+        let goes_on = matches!(
+            error,
+            ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
+        );
+        if !goes_on || breaks >= MAX_BREAKS {
+            return Err(failure(&error));
+        }
+        tracing::warn!(
+            kind = error.kind(),
+            "the model's answer broke off: asking for the rest"
+        );
+        tokio::time::sleep(PAUSE * breaks).await;
+    }
+}
+
+/// What is known of the call when it is over.
+fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
+    match outcome {
+        Ok(reply) => {
+            span.record("gen_ai.usage.input_tokens", reply.usage.input);
+            span.record("gen_ai.usage.output_tokens", reply.usage.output);
+        }
+        Err(error) => {
+            span.record("error.type", error.kind());
+            span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+fn request(context: TurnContext<'_>, record: &TurnRecord, tools: &ToolBox) -> ModelRequest {
+    let memory = context.memory.fields();
+    let own = context.config.system_prompt.as_deref();
+    let settings = &memory.settings;
+    ModelRequest {
+        model: settings.model.clone(),
+        system: system_prompt(own, context.cwd, settings.mode, tools),
+        messages: memory.history.messages_with(record),
+        tools: tools.definitions(),
+        max_output_tokens: None,
+        reasoning_effort: settings.reasoning_effort(),
+        parallel_tools: true,
+    }
+}
+
+/// One stream, from its first word to its last.
+async fn attempt(
+    context: TurnContext<'_>,
+    record: &mut TurnRecord,
+    request: &ModelRequest,
+) -> Result<ModelReply, ModelError> {
+    let step = record.steps.last_mut().expect("it was begun");
+    // A dropped stream is closed; nothing else has to be told.
+    let cancel = CancellationToken::new();
+    let mut stream = context.provider.stream(request, &cancel).await?;
+    let thoughts = format!("{}~{}", step.id, random_text(6));
+    while let Some(event) = stream.next().await {
+        match event? {
+            ModelEvent::Text(piece) => say(context, step, &piece).await,
+            ModelEvent::Reasoning(piece) => {
+                step.add_thought(&thoughts, &piece);
+                let update = text_chunk("agent_thought_chunk", &thoughts, &piece);
+                context.turn.update(update).await;
+            }
+            ModelEvent::ToolCall { .. } | ModelEvent::ToolArguments { .. } => {}
+            ModelEvent::Done(reply) => return Ok(*reply),
+        }
+    }
+    let detail = "the stream ended before its end was said".to_owned();
+    Err(ModelError::BrokenOff { detail })
+}
+
+async fn say(context: TurnContext<'_>, step: &mut StepRecord, text: &str) {
+    step.said.push_str(text);
+    let update = text_chunk("agent_message_chunk", &step.id, text);
+    context.turn.update(update).await;
+}
+
+/// The message is complete: its end and all that cannot be seen of it go into the log.
+async fn finish(
+    context: TurnContext<'_>,
+    record: &mut TurnRecord,
+    request: &ModelRequest,
+    reply: ModelReply,
+) {
+    let config = context.config;
+    let step = record.steps.last_mut().expect("it was begun");
+    let mark = StepMark::of(
+        &step.id,
+        &request.model,
+        config.provider.protocol,
+        reply.stop,
+        &reply.message,
+        step.shown(),
+    );
+    let update = usage_update(reply.usage, config.context);
+    context.turn.update(marked(update, step_meta(&mark))).await;
+    step.finish(reply.message, reply.stop);
+}
+
+/// What of the context is in use after this step.
+fn usage_update(usage: TokenUsage, context: u64) -> Value {
+    let used = usage.input + usage.output;
+    json!({ "sessionUpdate": "usage_update", "used": used, "size": context.max(used) })
+}
+
+/// As the client is told it.
+fn failure(error: &ModelError) -> Failure {
+    let retry_after = error.retry_after().map(|it| it.as_millis() as u64);
+    let mut data = json!({ "retryable": error.is_retryable(), "kind": error.kind() });
+    if let Some(after) = retry_after {
+        data["retryAfterMs"] = json!(after);
+    }
+    Failure {
+        data: Some(data),
+        ..Failure::new(ErrorCode::ModelFailed, error.to_string())
+    }
+}

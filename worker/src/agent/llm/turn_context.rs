@@ -1,0 +1,28 @@
+//! What every part of a turn needs.
+
+use serde_json::{Value, json};
+
+use super::config::LlmConfig;
+use super::mcp_tools::McpServers;
+use super::memory::LlmMemory;
+use super::provider::ModelProvider;
+use crate::agent::Turn;
+
+#[derive(Clone, Copy)]
+pub struct TurnContext<'a> {
+    pub turn: &'a Turn,
+    pub memory: &'a LlmMemory,
+    pub config: &'a LlmConfig,
+    pub provider: &'a ModelProvider,
+    pub servers: &'a McpServers,
+    pub cwd: &'a str,
+}
+
+/// A piece of a text or a thought.
+pub fn text_chunk(kind: &str, id: &str, text: &str) -> Value {
+    json!({
+        "sessionUpdate": kind,
+        "content": { "type": "text", "text": text },
+        "messageId": id,
+    })
+}
