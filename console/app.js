@@ -9,19 +9,28 @@ import { Sessions } from './views/sessions.js';
 import { Talk } from './views/talk.js';
 import { Logo } from './views/parts.js';
 
+/** Words need no more than 25 pictures a second. */
+const FRAME_MS = 40;
+const HISTORY_MS = 400;
+
 class App extends Component {
   componentDidMount() {
     const { store } = this.props;
-    // Many events make one repaint, and none where nobody looks.
+    // Many events make one repaint: few where nobody looks, or where a history is being read.
     let due = false;
+    let last = 0;
     const paint = () => {
       due = false;
+      last = performance.now();
       this.setState({ version: (this.state.version ?? 0) + 1 });
     };
     store.listeners.add(() => {
       if (due) return;
       due = true;
-      if (document.hidden) setTimeout(paint, 500);
+      const slow = document.hidden || store.current?.attached === 'loading';
+      const wait = (slow ? HISTORY_MS : FRAME_MS) - (performance.now() - last);
+      if (document.hidden) setTimeout(paint, Math.max(wait, 0));
+      else if (wait > 0) setTimeout(() => requestAnimationFrame(paint), wait);
       else requestAnimationFrame(paint);
     });
     store.start();
@@ -73,7 +82,7 @@ function Tab({ store, view, href, label, count = 0 }) {
 
 function talkHref(store) {
   if (store.route.view === 'talk') return location.hash || '#/';
-  return store.lastTalk ?? '#/';
+  return store.lastTalk;
 }
 
 function skip(event) {
@@ -82,7 +91,4 @@ function skip(event) {
 }
 
 const store = new Store();
-window.addEventListener('hashchange', () => {
-  if (store.route.view === 'talk') store.lastTalk = location.hash;
-});
 render(html`<${App} store=${store} />`, document.getElementById('app'));

@@ -10,33 +10,42 @@ const LONGEST_OPEN = 6000;
 /** The blocks of a text that grows. What cannot change any more is not looked at again. */
 export class Blocks {
   constructor() {
-    this.text = '';
     this.settled = [];
     this.from = 0;
+    /** What is settled of a paragraph that goes on. */
+    this.carried = [];
   }
 
   /** @param {string} text what there is now; it begins with what there was before */
   grow(text) {
-    this.text = text;
-    let open = text.slice(this.from);
-    let blocks = split(open);
-    while (blocks.length > 2) {
-      const [first] = blocks;
-      this.settled.push(first.node());
-      this.from += first.length;
-      blocks.shift();
-    }
-    const last = blocks.at(-1);
-    if (last && last.length > LONGEST_OPEN && last.kind === 'p') {
-      open = text.slice(this.from);
-      const at = open.lastIndexOf(' ', LONGEST_OPEN) + 1 || LONGEST_OPEN;
-      this.settled.push(paragraph(open.slice(0, at)));
+    for (;;) {
+      const open = text.slice(this.from);
+      const blocks = split(open, 0, this.carried.length > 0);
+      const last = blocks.at(-1);
+      const isLong = last?.kind === 'p' && last.length > LONGEST_OPEN;
+      while (isLong ? blocks.length > 1 : isSettled(blocks)) this.settle(blocks.shift());
+      if (!isLong) return [...this.settled, ...blocks.map((block, index) => this.node(block, index))];
+      const rest = text.slice(this.from);
+      const at = rest.lastIndexOf(' ', LONGEST_OPEN) + 1 || LONGEST_OPEN;
+      this.carried.push(...inline(rest.slice(0, at)));
       this.from += at;
-      return this.grow(text);
     }
-    return [...this.settled, ...blocks.map((block) => block.node())];
+  }
+
+  settle(block) {
+    this.settled.push(this.node(block, 0));
+    this.from += block.length;
+    this.carried = [];
+  }
+
+  node(block, index) {
+    const carries = index === 0 && this.carried.length > 0;
+    return carries ? h('p', null, [...this.carried, ...inline(block.text)]) : block.node();
   }
 }
+
+/** A list may go on after blank lines; what is last may become anything. */
+const isSettled = (blocks) => blocks.slice(1, -1).some((block) => block.kind !== 'blank');
 
 /** @param {string} text */
 export const markdown = (text) => new Blocks().grow(text);
@@ -48,19 +57,28 @@ const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}> ?/;
 const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 
-function split(text, depth = 0) {
+/** `goesOn`: it begins in the middle of a paragraph. */
+function split(text, depth = 0, goesOn = false) {
   const lines = text.split('\n');
   const blocks = [];
   let at = 0;
-  const take = (kind, count, node) => {
+  const take = (kind, count, node, inner) => {
     const length = lines.slice(at, at + count).reduce((sum, line) => sum + line.length + 1, 0);
-    blocks.push({ kind, length, node });
+    blocks.push({ kind, length, node, text: inner });
     at += count;
+  };
+  const takeParagraph = () => {
+    const count = 1 + run(lines, at + 1, (other) => other.trim() !== '' && !FENCE.test(other)
+      && !HEADING.test(other) && !ITEM.test(other) && !QUOTE.test(other));
+    const inner = lines.slice(at, at + count).join('\n');
+    take('p', count, () => paragraph(inner), inner);
   };
   while (at < lines.length) {
     const line = lines[at];
     const fence = FENCE.exec(line);
-    if (line.trim() === '') {
+    if (goesOn && at === 0) {
+      takeParagraph();
+    } else if (line.trim() === '') {
       take('blank', 1, () => null);
     } else if (fence) {
       const closing = (other) => {
@@ -91,10 +109,7 @@ function split(text, depth = 0) {
       const rows = lines.slice(at, at + count);
       take('table', count, () => table(rows));
     } else {
-      const count = 1 + run(lines, at + 1, (other) => other.trim() !== '' && !FENCE.test(other)
-        && !HEADING.test(other) && !ITEM.test(other) && !QUOTE.test(other));
-      const inner = lines.slice(at, at + count).join('\n');
-      take('p', count, () => paragraph(inner));
+      takeParagraph();
     }
   }
   // The last line has no end.

@@ -1,7 +1,7 @@
 // What the page knows: sessions, their turns, and the questions of agents. It is changed here, by what
 // arrives, and shown by views/. Nothing of it outlives the page: the history is in Baton.
 import { BatonClient } from './baton-client.js';
-import { Blocks, oneLine } from './markdown.js';
+import { Blocks, oneLine, withoutAnsi } from './markdown.js';
 import { t } from './texts.js';
 
 /** Sessions at the top of the list whose state is followed although nobody has opened them. */
@@ -10,6 +10,8 @@ const UNDO_MS = 6000;
 /** How long another client that was asked has to show it, before this page asks to be asked. */
 const TAKE_CONTROL_MS = 250;
 const REMEMBERED_FORKS = 500;
+
+const UNFINISHED_ESCAPE = /\u001b(?:\[[0-9;?]{0,40})?$/;
 
 const CAPABILITIES = {
   fs: { readTextFile: false, writeTextFile: false },
@@ -120,7 +122,10 @@ export class Session {
     }
     if (content?.type !== 'text') return this.add('content', { by: kind, content });
     if (!goesOn) last = this.add(kind, { text: '', messageId, blocks: new Blocks() });
-    last.text += content.text ?? '';
+    // What only terminals understand may come in two parts.
+    const text = (last.held ?? '') + (content.text ?? '');
+    last.held = UNFINISHED_ESCAPE.exec(text)?.[0] ?? '';
+    last.text += withoutAnsi(text.slice(0, text.length - last.held.length));
     last.messageId ??= messageId;
     this.touch(last);
   }
@@ -168,6 +173,8 @@ export class Store {
     this.loggedIn = false;
     this.listeners = new Set();
     this.route = parseRoute();
+    /** Where the tab of the conversation leads back to. */
+    this.lastTalk = this.route.session ? location.hash : '#/';
     this.drafts = new Map();
     this.client = new BatonClient({
       clientInfo: { name: 'baton-console', title: 'Baton console', version: '1' },
@@ -261,6 +268,7 @@ export class Store {
 
   go(route) {
     this.route = route;
+    if (route.view === 'talk') this.lastTalk = location.hash || '#/';
     if (route.session) this.show(route.session);
     this.changed();
   }
@@ -337,6 +345,7 @@ export class Store {
 
   /** What a turn does, whoever has asked for it. */
   turn(session, { state, own, asked, answered, stopReason, error }) {
+    const ran = session.state === 'working' || session.state === 'waiting';
     session.state = state;
     session.version += 1;
     if (asked) {
@@ -354,7 +363,8 @@ export class Store {
       }
       session.stopping = false;
       const ended = error ? t.ended.error(error.message) : t.ended[stopReason];
-      if (ended && session.attached !== 'watching') session.add('end', { text: ended, failed: !!error });
+      // A prompt that was withdrawn ends without having begun.
+      if (ended && ran && session.attached !== 'watching') session.add('end', { text: ended, failed: !!error });
       session.turns.at(-1) && session.touch(null);
     }
     this.badge();
@@ -524,6 +534,7 @@ export class Store {
   }
 
   withdraw(session, entry) {
+    entry.withdrawn = true;
     this.client.notify('$/cancel_request', { requestId: entry.id });
     session.version += 1;
     this.changed();

@@ -58,7 +58,7 @@ export class Talk extends Component {
                 finished=${!(working && index === turns.length - 1)}
                 onFork=${(which) => store.fork(session, index === turns.length - 1 ? null : which)} />`)}
             ${questions.map((question) => html`<${Question} key=${question.id} store=${store} question=${question} />`)}
-            ${session.queued.map((entry) => html`
+            ${session.queued.filter((entry) => !entry.withdrawn).map((entry) => html`
               <div class="item user queued" key=${entry.key} dir="auto">${entry.text}
                 <span class="row"><span class="muted">${t.queued}</span>
                   <button class="link" onClick=${() => store.withdraw(session, entry)}>${t.withdraw}</button></span>
@@ -74,6 +74,9 @@ export class Talk extends Component {
   }
 }
 
+const compact = new Intl.NumberFormat('en', { notation: 'compact' });
+const count = (number) => compact.format(Number(number) || 0);
+
 function Head({ store, session }) {
   const hasMode = session.config.some((option) => option.category === 'mode');
   const modes = !hasMode && session.modes?.availableModes;
@@ -82,10 +85,10 @@ function Head({ store, session }) {
     <header class="head">
       <a class="back" href="#/sessions" aria-label=${t.back}>‹</a>
       <div class="head-title"><h1 dir="auto">${session.name}</h1>
-        <span class="where" dir="ltr" title=${session.cwd}>${session.agent ? `${session.agent} · ` : ''}${session.cwd}</span></div>
+        <span class="where" dir="ltr" title=${session.cwd}>${session.agent ? `${session.agent} · ` : ''}${session.cwd}${
+          usage && html`<span class="usage"> · ${t.usage(count(usage.used), count(usage.size))}</span>`}</span></div>
       <span role="status"><${StateMark} state=${session.asked.size ? 'waiting' : session.state} /></span>
       <div class="head-options">
-        ${usage && html`<span class="muted usage">${t.usage(usage.used, usage.size)}</span>`}
         ${modes && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
           options=${modes.map((mode) => [mode.id, mode.name])} onChange=${(id) => store.setMode(session, id)} />`}
         ${session.config.slice(0, 12).map((option) => html`
@@ -196,7 +199,8 @@ class Composer extends Component {
         <div class="composer-buttons">
           ${working && html`<button type="button" class="stop" disabled=${session.stopping}
             onClick=${() => store.stop(session)}>${session.stopping ? t.stopping : t.stop}</button>`}
-          <button class="primary send" disabled=${!text.trim() || busy}>${working ? t.queue : t.send}</button>
+          <button class="primary send" disabled=${!text.trim() || busy} aria-keyshortcuts="Control+Enter">
+            <span>${working ? t.queue : t.send}</span><kbd aria-hidden="true">${t.sendKey}</kbd></button>
         </div>
       </form>`;
   }
@@ -247,6 +251,10 @@ class Welcome extends Component {
             <button disabled=${busy || !cwd.trim()} onClick=${() => this.start('')}>${t.start}</button>
           </div>
           <p id="directory-hint" class="muted">${t.directoryHint}</p>
+          ${(agent || this.preferred?.name) === 'scripted' && html`
+            <div class="examples"><p class="label">${t.examples}</p>
+              <div class="row">${t.tries.map(([label, text]) => html`
+                <button key=${label} disabled=${busy} onClick=${() => this.start(text)}>${label}</button>`)}</div></div>`}
         </div></div>
         <${Composer} store=${store} name="new" session=${null} working=${false} busy=${busy}
           onSend=${(text) => this.start(text)} />

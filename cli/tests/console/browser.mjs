@@ -58,7 +58,7 @@ export async function send(page, text) {
 }
 
 /** Everything the agent has said in the session that is open. */
-export const said = (page) => page.$$eval('.item.agent', (items) => items.map((item) => item.innerText).join(' '));
+export const said = (page) => page.$$eval('.item.agent', (items) => items.map((item) => item.textContent).join(' '));
 
 export async function chunks(page) {
   const found = (await said(page)).matchAll(/chunk (\d+) of \d+/g);
@@ -68,7 +68,7 @@ export async function chunks(page) {
 export const state = (page) => page.$eval('.head .mark', (mark) => mark.dataset.state);
 export const idle = (page) => page.waitForSelector('.head .mark[data-state="idle"]', { state: 'attached', timeout: 45000 });
 export const hears = (page, text) => page.waitForFunction((words) => [...document.querySelectorAll('.item.agent')]
-  .some((item) => item.innerText.includes(words)), text, { timeout: 45000 });
+  .some((item) => item.textContent.includes(words)), text, { timeout: 45000 });
 
 export function check(holds, what, shown) {
   if (!holds) throw new Error(`${what}: ${JSON.stringify(shown)}`);
@@ -107,6 +107,8 @@ export async function run(checks) {
   let last = '';
   try {
     for (const [name, work] of Object.entries(checks)) {
+      // CHECK=words runs those with these words in their name.
+      if (process.env.CHECK && !name.includes(process.env.CHECK)) continue;
       last = name;
       const before = faults.length;
       await work();
@@ -115,7 +117,7 @@ export async function run(checks) {
     }
     console.log('all passed');
   } catch (error) {
-    console.log(`FAILED ${last}: ${error.stack}`);
+    console.log(`FAILED ${last}: ${error.stack}\n${faults.join('\n')}`);
     for (const context of browser.contexts()) {
       for (const [number, page] of context.pages().entries()) {
         await picture(page, `failed-${last}-${number}`).catch(() => {});

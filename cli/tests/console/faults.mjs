@@ -34,7 +34,7 @@ await run({
   async 'workers that are killed are not missed'() {
     await send(page, `/count ${COUNT} delay=20`);
     await hears(page, `chunk ${COUNT} of ${COUNT}`);
-    await page.waitForFunction(() => /chunk 30 of/.test([...document.querySelectorAll('.item.agent')].at(-1).innerText));
+    await page.waitForFunction(() => /chunk 30 of/.test([...document.querySelectorAll('.item.agent')].at(-1).textContent));
     await ask('kill the workers');
     check((await connection()) === 'live', 'the connection lives', await connection());
     check((await state(page)) === 'working', 'the turn runs', await state(page));
@@ -51,7 +51,7 @@ await run({
   async 'without a network the page says so, and goes on when it is back'() {
     await send(page, `/count ${COUNT} delay=20`);
     await page.waitForFunction(() => document.querySelectorAll('.item.user').length === 3);
-    await page.waitForFunction(() => /chunk 10 of/.test([...document.querySelectorAll('.item.agent')].at(-1).innerText));
+    await page.waitForFunction(() => /chunk 10 of/.test([...document.querySelectorAll('.item.agent')].at(-1).textContent));
     const witness = await open(await visitor(), await page.evaluate(() => location.hash));
     await hears(witness, 'chunk 10 of');
     await context.setOffline(true);

@@ -27,6 +27,24 @@ const TOOL = {
   ],
 };
 
+const ANSWER = `I **rename** \`parser\` to \`reader\`, and whoever imports it:
+
+1. move the file
+2. fix the imports, as in [the guide](https://example.com/)
+
+| file | lines |
+|---|---|
+| \`src/lib.rs\` | 1 |
+| \`src/main.rs\` | 2 |
+`;
+const EDIT = {
+  sessionUpdate: 'tool_call', toolCallId: 'edit', title: 'Edit src/lib.rs', kind: 'edit', status: 'completed',
+  content: [{
+    type: 'diff', path: 'src/lib.rs',
+    oldText: 'mod store;\nmod parser;\nmod token;', newText: 'mod store;\nmod reader;\nmod token;',
+  }],
+};
+
 await run({
   async 'a first answer streams within three clicks'() {
     await live(page);
@@ -74,14 +92,15 @@ await run({
     await idle(page);
   },
   async 'a prompt waits while a turn runs, and may be withdrawn'() {
-    await send(page, '/count 30 delay=40');
-    await hears(page, 'chunk 2 of 30');
-    check((await page.innerText('.send')) === 'Queue', 'the button says so');
+    await send(page, '/permission\nfirst words');
+    await page.waitForSelector('.question');
+    check((await page.innerText('.send span')) === 'Queue', 'the button says so');
     await send(page, 'second words');
     await send(page, 'never said');
     await page.waitForFunction(() => document.querySelectorAll('.queued').length === 2);
-    await page.click('.queued:last-of-type button, .queued >> nth=1 >> button');
+    await page.click('.queued >> nth=1 >> button');
     await page.waitForFunction(() => document.querySelectorAll('.queued').length === 1);
+    await page.click('.question [data-option="allow_once"]');
     await hears(page, 'second words');
     await idle(page);
     check(!(await said(page)).includes('never said'), 'withdrawn', await said(page));
@@ -115,17 +134,17 @@ await run({
     await page.goto(url);
     await page.reload();
     await live(page);
-    await send(page, '/count 120 delay=25');
-    await hears(page, 'chunk 20 of 120');
+    await send(page, '/count 400 delay=20');
+    await hears(page, 'chunk 20 of 400');
     await page.reload();
-    await hears(page, 'chunk 25 of 120');
+    await hears(page, 'chunk 25 of 400');
     check((await state(page)) === 'working', 'it still works', await state(page));
     await idle(page);
-    same(await chunks(page), upto(120), 'each chunk once');
+    same(await chunks(page), upto(400), 'each chunk once');
   },
   async 'a cut by the page itself is healed'() {
-    await send(page, '/count 100 delay=25');
-    await hears(page, 'chunk 5 of 100');
+    await send(page, '/count 300 delay=20');
+    await hears(page, 'chunk 5 of 300');
     await page.click('.nav .tab-connection');
     await page.click('#cut');
     await page.waitForFunction(() => Number(document.getElementById('resumed').innerText) >= 1);
@@ -134,7 +153,7 @@ await run({
     await accessible(page, 'connection');
     await page.click('.nav .tab-talk');
     await idle(page);
-    same((await chunks(page)).slice(-100), upto(100), 'each chunk once');
+    same((await chunks(page)).slice(-300), upto(300), 'each chunk once');
   },
   async 'hostile words stay words'() {
     await page.goto(url);
@@ -169,15 +188,12 @@ await run({
     await live(page);
     await accessible(page, 'welcome');
     await picture(page, 'welcome-light');
-    await send(page, ['/title Rename the parser module', '/think', '/plan', '/tool', '/usage',
-      '## What I will do', 'I **rename** `parser` to `reader`:', '1. move the file', '2. fix the imports, as in [the guide](https://example.com/)',
-      '', '```rust', 'mod reader;', '```', '/update ' + JSON.stringify({ sessionUpdate: 'tool_call', toolCallId: 'edit', title: 'Edit src/lib.rs',
-        kind: 'edit', status: 'completed', content: [{ type: 'diff', path: 'src/lib.rs', oldText: 'mod store;\nmod parser;\nmod token;', newText: 'mod store;\nmod reader;\nmod token;' }] }),
-      '/permission'].join('\n'));
+    const update = (value) => `/update ${JSON.stringify(value)}`;
+    const words = (kind, text) => update({ sessionUpdate: kind, content: { type: 'text', text } });
+    await send(page, ['/title Rename the parser module', words('user_message_chunk', 'Rename the parser module to reader.'),
+      '/think', '/plan', '/usage', words('agent_message_chunk', ANSWER), update(EDIT), '/permission'].join('\n'));
     await page.waitForSelector('.question');
-    await page.$$eval('.tool:last-of-type', (all) => all.slice(0, 1).forEach((one) => { one.open = true; }));
-    await page.evaluate(() => { document.querySelectorAll('.tool')[1].open = true; });
-    await page.waitForTimeout(50);
+    await page.click('.tool >> nth=0 >> summary');
     await page.$eval('.scroll', (box) => { box.scrollTop = box.scrollHeight; });
     for (const scheme of ['light', 'dark']) {
       await page.emulateMedia({ colorScheme: scheme });

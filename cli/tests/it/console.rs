@@ -99,6 +99,12 @@ async fn several_pages_share_sessions_and_questions() {
 }
 
 #[tokio::test]
+async fn many_sessions_and_long_histories_are_shown() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    Visit::start("scale.mjs", &baton.url(), "").passes().await;
+}
+
+#[tokio::test]
 async fn a_page_logs_in_with_a_key_and_out() {
     let guarded = Guarded::with_keys().await;
     Visit::start("login.mjs", &guarded.url, A).passes().await;
