@@ -61,6 +61,12 @@ export class Session {
     return oneLine(this.title, 120) || this.firstWords || t.untitled;
   }
 
+  /** While its history is read, it says what was, and not what is. */
+  get shownState() {
+    if (this.attached === 'loading') return 'unknown';
+    return this.asked.size ? 'waiting' : this.state;
+  }
+
   get firstWords() {
     const text = this.turns[0]?.items.find((item) => item.kind === 'user')?.text;
     return text ? oneLine(text, 80) : '';
@@ -300,6 +306,7 @@ export class Store {
 
   /** The first time, and after a cut. */
   async goesOn() {
+    if (!this.agents?.length) this.refreshAgents();
     if (this.listed) return;
     this.listed = true;
     if (this.route.session) await this.load(this.session(this.route.session));
@@ -349,6 +356,7 @@ export class Store {
     session.state = state;
     session.version += 1;
     if (asked) {
+      if (!session.asked.has(asked)) this.call(session);
       session.asked.add(asked);
       setTimeout(() => this.askForQuestions(session), TAKE_CONTROL_MS);
     } else if (answered) {
@@ -391,6 +399,16 @@ export class Store {
     this.client.retryNow();
     for (const session of this.sessions.values()) this.askForQuestions(session);
     this.changed();
+  }
+
+  /** For somebody who is not looking, if that was asked for. */
+  call(session) {
+    if (!document.hidden || window.Notification?.permission !== 'granted') return;
+    const notification = new Notification(t.asks(session.name), { tag: session.id });
+    notification.onclick = () => {
+      window.focus();
+      location.hash = `#/s/${encodeURIComponent(session.id)}`;
+    };
   }
 
   badge() {
@@ -586,7 +604,6 @@ export class Store {
   /** Final only after a while: until then it can be undone, also by leaving the page. */
   remove(session) {
     const finish = async () => {
-      this.toasts = this.toasts.filter((toast) => toast.session !== session);
       const params = { sessionId: session.id };
       await this.attempt(async () => {
         await this.client.request('session/delete', params);
@@ -595,6 +612,7 @@ export class Store {
         if (this.route.session === session.id) location.hash = '#/';
       });
       session.deleting = 0;
+      this.toasts = this.toasts.filter((toast) => toast.session !== session);
       this.badge();
     };
     session.deleting = setTimeout(finish, UNDO_MS);

@@ -27,6 +27,7 @@ export const t = {
   },
   search: 'Search title, directory, agent, state', none: 'No sessions yet.', noMatch: 'Nothing matches.',
   untitled: 'Untitled', delete: 'Delete', deleted: (title) => `“${title}” will be deleted.`, undo: 'Undo',
+  export: 'Export', notify: 'Notify me when one waits', asks: (name) => `${name} waits for you`,
   fork: 'Fork', forkHere: 'Fork after this turn', forkOf: (title) => `Fork of ${title}`, more: 'Show more', refresh: 'Refresh',
   loading: 'Loading the history…', loadFailed: (text) => `The session could not be opened: ${text}`,
   inboxEmpty: 'Nothing waits for you.', inboxHint: 'Questions of all sessions that this page has open or listed.',

@@ -64,13 +64,12 @@ class Row extends Component {
   }
 
   render({ store, session, depth, current }) {
-    const state = session.asked.size ? 'waiting' : session.state;
     return html`
       <li class="entry" data-depth=${depth} data-session=${session.id}>
         <a href=${`#/s/${encodeURIComponent(session.id)}`} aria-current=${current ? 'true' : null}
           class=${session.unread ? 'unread' : ''}>
           <span class="title" dir="auto">${depth > 0 && html`<span aria-hidden="true">↳ </span>`}${session.name}</span>
-          <${StateMark} state=${state} />
+          <${StateMark} state=${session.shownState} />
           <span class="where" dir="ltr" title=${session.cwd}>${session.cwd}</span>
           <span class="when">${session.agent ? `${session.agent} · ` : ''}${ago(session.updatedAt)}</span>
         </a>

@@ -87,12 +87,14 @@ function Head({ store, session }) {
       <div class="head-title"><h1 dir="auto">${session.name}</h1>
         <span class="where" dir="ltr" title=${session.cwd}>${session.agent ? `${session.agent} · ` : ''}${session.cwd}${
           usage && html`<span class="usage"> · ${t.usage(count(usage.used), count(usage.size))}</span>`}</span></div>
-      <span role="status"><${StateMark} state=${session.asked.size ? 'waiting' : session.state} /></span>
+      <span role="status"><${StateMark} state=${session.shownState} /></span>
       <div class="head-options">
         ${modes && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
           options=${modes.map((mode) => [mode.id, mode.name])} onChange=${(id) => store.setMode(session, id)} />`}
         ${session.config.slice(0, 12).map((option) => html`
           <${Option} key=${option.id} option=${option} onChange=${(value) => store.setOption(session, option, value)} />`)}
+        <a class="button" download=${`${session.id}.ndjson`}
+          href=${`/v1/sessions/${encodeURIComponent(session.id)}/export`}>${t.export}</a>
         <button onClick=${() => store.fork(session, null)} disabled=${!session.turns.length}><${ForkIcon} /> ${t.fork}</button>
       </div>
     </header>`;

@@ -71,7 +71,7 @@ export const hears = (page, text) => page.waitForFunction((words) => [...documen
   .some((item) => item.textContent.includes(words)), text, { timeout: 45000 });
 
 export function check(holds, what, shown) {
-  if (!holds) throw new Error(`${what}: ${JSON.stringify(shown)}`);
+  if (!holds) throw new Error(`${what}: ${brief(shown)}`);
 }
 
 export function same(found, expected, what) {
@@ -131,3 +131,9 @@ export async function run(checks) {
 }
 
 export const requested = seen;
+
+/** The ends of what is long. */
+function brief(shown) {
+  const text = JSON.stringify(shown) ?? '';
+  return text.length < 1000 ? text : `${text.slice(0, 300)} … ${text.slice(-600)}`;
+}

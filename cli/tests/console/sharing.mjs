@@ -1,4 +1,5 @@
 // Several pages: two tabs of one browser, another browser, and many sessions.
+import fs from 'node:fs';
 import { accessible, check, chunks, hears, idle, live, open, picture, run, said, same, send, state, upto, visitor } from './browser.mjs';
 
 const first = await visitor();
@@ -77,6 +78,39 @@ await run({
     await idle(one);
     await page.waitForSelector('.side .mark[data-state="waiting"]', { state: 'detached' });
     await third.close();
+  },
+  async 'a page that nobody looks at calls when a question waits'() {
+    const away = await visitor({ permissions: ['notifications'] });
+    await away.addInitScript(() => {
+      window.called = [];
+      window.Notification = class {
+        static permission = 'default';
+
+        static async requestPermission() { window.Notification.permission = 'granted'; }
+
+        constructor(title) { window.called.push(title); }
+      };
+    });
+    const page = await open(away);
+    await live(page);
+    await entry(page, 'Shared work').waitFor();
+    await page.click('.nav .tab-inbox');
+    await page.click('#notify');
+    await page.waitForSelector('#notify', { state: 'detached' });
+    await page.evaluate(() => Object.defineProperty(document, 'hidden', { value: true }));
+    await send(one, '/permission\ncalled');
+    await page.waitForFunction(() => window.called.length === 1);
+    check((await page.evaluate(() => window.called[0])) === 'Shared work waits for you', 'it names the session');
+    await one.click('.question [data-option="allow_once"]');
+    await idle(one);
+    await away.close();
+  },
+  async 'a session is exported'() {
+    const download = one.waitForEvent('download');
+    await one.click('.head-options .button');
+    const file = await (await download).path();
+    const lines = fs.readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+    check(lines.length > 400, 'its events are there', lines.length);
   },
   async 'a fork goes its own way from the turn that it was made of'() {
     const before = (await said(one)).length;

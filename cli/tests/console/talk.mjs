@@ -1,9 +1,9 @@
 // One visitor, one gateway: a newcomer's first minutes, and agents that mean no good.
-import { accessible, browser, check, chunks, faults, hears, idle, live, open, picture, requested, run, said, same,
+import { accessible, check, chunks, faults, hears, idle, live, open, requested, run, said, same,
   send, state, upto, url, visitor } from './browser.mjs';
 
 const context = await visitor();
-let page = await open(context);
+const page = await open(context);
 
 const HOSTILE = [
   '<script>window.owned=1</script><img src=x onerror="window.owned=2"><svg onload="window.owned=3">',
@@ -25,24 +25,6 @@ const TOOL = {
     { type: 'content', content: { type: 'image', mimeType: 'image/png"onerror="x', data: 'AAAA' } },
     { type: 'content', content: { type: 'resource_link', name: EVIL_TITLE, uri: 'javascript:window.owned=11' } },
   ],
-};
-
-const ANSWER = `I **rename** \`parser\` to \`reader\`, and whoever imports it:
-
-1. move the file
-2. fix the imports, as in [the guide](https://example.com/)
-
-| file | lines |
-|---|---|
-| \`src/lib.rs\` | 1 |
-| \`src/main.rs\` | 2 |
-`;
-const EDIT = {
-  sessionUpdate: 'tool_call', toolCallId: 'edit', title: 'Edit src/lib.rs', kind: 'edit', status: 'completed',
-  content: [{
-    type: 'diff', path: 'src/lib.rs',
-    oldText: 'mod store;\nmod parser;\nmod token;', newText: 'mod store;\nmod reader;\nmod token;',
-  }],
 };
 
 await run({
@@ -182,44 +164,6 @@ await run({
     check(!(await said(page)).includes('\u001b'), 'no escapes');
     await accessible(page, 'hostile');
   },
-  async 'it looks as it should, and everybody can use it'() {
-    await page.goto(url);
-    await page.reload();
-    await live(page);
-    await accessible(page, 'welcome');
-    await picture(page, 'welcome-light');
-    const update = (value) => `/update ${JSON.stringify(value)}`;
-    const words = (kind, text) => update({ sessionUpdate: kind, content: { type: 'text', text } });
-    await send(page, ['/title Rename the parser module', words('user_message_chunk', 'Rename the parser module to reader.'),
-      '/think', '/plan', '/usage', words('agent_message_chunk', ANSWER), update(EDIT), '/permission'].join('\n'));
-    await page.waitForSelector('.question');
-    await page.click('.tool >> nth=0 >> summary');
-    await page.$eval('.scroll', (box) => { box.scrollTop = box.scrollHeight; });
-    for (const scheme of ['light', 'dark']) {
-      await page.emulateMedia({ colorScheme: scheme });
-      await accessible(page, `talk, ${scheme}`);
-      await picture(page, `talk-${scheme}`);
-    }
-    await page.setViewportSize({ width: 390, height: 844 });
-    for (const scheme of ['light', 'dark']) {
-      await page.emulateMedia({ colorScheme: scheme });
-      await page.$eval('.scroll', (box) => { box.scrollTop = box.scrollHeight; });
-      await picture(page, `phone-talk-${scheme}`);
-      for (const view of ['sessions', 'inbox', 'connection']) {
-        await page.click(`.nav .tab-${view}`);
-        await accessible(page, `${view}, phone, ${scheme}`);
-        await picture(page, `phone-${view}-${scheme}`);
-      }
-      await page.click('.nav .tab-talk');
-      await page.waitForSelector('.question');
-    }
-    await page.setViewportSize({ width: 320, height: 600 });
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    check(wide <= 320, 'it fits into 320 pixels', wide);
-    await page.evaluate(() => { document.documentElement.dir = 'rtl'; });
-    check((await page.evaluate(() => document.documentElement.scrollWidth)) <= 320, 'also from right to left');
-    await picture(page, 'phone-rtl');
-  },
   async 'nothing was asked of others, and little of the gateway'() {
     const hosts = new Set(requested.map((one) => new URL(one).host));
     same([...hosts], [new URL(url).host], 'hosts');
@@ -243,4 +187,3 @@ await run({
     await fresh.close();
   },
 });
-void browser;

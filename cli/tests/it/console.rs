@@ -99,6 +99,12 @@ async fn several_pages_share_sessions_and_questions() {
 }
 
 #[tokio::test]
+async fn it_looks_as_it_should_and_everybody_can_use_it() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    Visit::start("looks.mjs", &baton.url(), "").passes().await;
+}
+
+#[tokio::test]
 async fn many_sessions_and_long_histories_are_shown() {
     let baton = Served::start_with(&["--ephemeral"]).await;
     Visit::start("scale.mjs", &baton.url(), "").passes().await;
