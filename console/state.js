@@ -1,7 +1,9 @@
 // What the page knows: sessions, their turns, and the questions of agents. It is changed here, by what
 // arrives, and shown by views/. Nothing of it outlives the page: the history is in Baton.
 import { BatonClient } from './baton-client.js';
-import { Blocks, oneLine, withoutAnsi } from './markdown.js';
+import { oneLine } from './markdown.js';
+import { remember, rememberIn, remembered } from './memory.js';
+import { Session, newKey } from './session.js';
 import { t } from './texts.js';
 
 /** Sessions at the top of the list whose state is followed although nobody has opened them. */
@@ -9,9 +11,6 @@ const WATCHED = 12;
 const UNDO_MS = 6000;
 /** How long another client that was asked has to show it, before this page asks to be asked. */
 const TAKE_CONTROL_MS = 250;
-const REMEMBERED_FORKS = 500;
-
-const UNFINISHED_ESCAPE = /\u001b(?:\[[0-9;?]{0,40})?$/;
 
 const CAPABILITIES = {
   fs: { readTextFile: false, writeTextFile: false },
@@ -20,147 +19,6 @@ const CAPABILITIES = {
   session: { configOptions: { boolean: {} } },
   _meta: { 'baton/turns': true },
 };
-
-let nextKey = 1;
-
-export class Session {
-  constructor(id) {
-    this.id = id;
-    this.cwd = '';
-    this.title = '';
-    this.updatedAt = '';
-    this.agent = '';
-    this.parent = null;
-    /** @type {'unknown'|'idle'|'working'|'waiting'} */
-    this.state = 'unknown';
-    /** @type {null|'watching'|'loading'|'open'} */
-    this.attached = null;
-    this.error = '';
-    this.unread = false;
-    this.deleting = 0;
-    this.version = 0;
-    this.reset();
-  }
-
-  reset() {
-    this.turns = [];
-    this.tools = new Map();
-    this.commands = [];
-    this.modes = null;
-    this.config = [];
-    this.usage = null;
-    /** Prompts that wait for their turn. */
-    this.queued = [];
-    /** Questions that are open somewhere, by id. */
-    this.asked = new Set();
-    this.stopping = false;
-    this.version += 1;
-  }
-
-  get name() {
-    return oneLine(this.title, 120) || this.firstWords || t.untitled;
-  }
-
-  /** While its history is read, it says what was, and not what is. */
-  get shownState() {
-    if (this.attached === 'loading') return 'unknown';
-    return this.asked.size ? 'waiting' : this.state;
-  }
-
-  get firstWords() {
-    const text = this.turns[0]?.items.find((item) => item.kind === 'user')?.text;
-    return text ? oneLine(text, 80) : '';
-  }
-
-  // ---- turns ----
-
-  beginTurn() {
-    const turn = { key: nextKey++, version: 0, items: [] };
-    this.turns.push(turn);
-    return turn;
-  }
-
-  touch(item, turn = this.turns.at(-1)) {
-    if (item) item.version += 1;
-    if (turn) turn.version += 1;
-    this.version += 1;
-  }
-
-  add(kind, fields) {
-    const turn = this.turns.at(-1) ?? this.beginTurn();
-    const item = { key: nextKey++, kind, version: 0, turn, ...fields };
-    turn.items.push(item);
-    this.touch(item, turn);
-    return item;
-  }
-
-  /** @param {any} update of `session/update` */
-  apply(update) {
-    const kind = update?.sessionUpdate;
-    const content = update?.content;
-    switch (kind) {
-      case 'user_message_chunk': return this.chunk('user', content, update.messageId);
-      case 'agent_message_chunk': return this.chunk('agent', content, update.messageId);
-      case 'agent_thought_chunk': return this.chunk('thought', content, update.messageId);
-      case 'tool_call':
-      case 'tool_call_update': return this.tool(update);
-      case 'plan': return this.plan(update.entries ?? []);
-      case 'available_commands_update': this.commands = update.availableCommands ?? []; break;
-      case 'current_mode_update': if (this.modes) this.modes.currentModeId = update.currentModeId; break;
-      case 'config_option_update': this.config = update.configOptions ?? []; break;
-      case 'session_info_update':
-        if (update.title !== undefined) this.title = update.title ?? '';
-        if (update.updatedAt) this.updatedAt = update.updatedAt;
-        break;
-      case 'usage_update': this.usage = update; break;
-      case 'notice': this.add('notice', { title: update.title, text: update.description ?? '' }); break;
-      default: return; // Of a later version of the protocol.
-    }
-    this.version += 1;
-  }
-
-  chunk(kind, content, messageId) {
-    let last = this.turns.at(-1)?.items.at(-1);
-    const goesOn = last?.kind === kind && (!messageId || !last.messageId || last.messageId === messageId);
-    if (kind === 'user' && !goesOn) {
-      this.beginTurn();
-      last = null;
-    }
-    if (content?.type !== 'text') return this.add('content', { by: kind, content });
-    if (!goesOn) last = this.add(kind, { text: '', messageId, blocks: new Blocks() });
-    // What only terminals understand may come in two parts.
-    const text = (last.held ?? '') + (content.text ?? '');
-    last.held = UNFINISHED_ESCAPE.exec(text)?.[0] ?? '';
-    last.text += withoutAnsi(text.slice(0, text.length - last.held.length));
-    last.messageId ??= messageId;
-    this.touch(last);
-  }
-
-  tool(update) {
-    const known = this.tools.get(update.toolCallId);
-    if (!known) {
-      const item = this.add('tool', { call: { ...update } });
-      this.tools.set(update.toolCallId, item);
-      return;
-    }
-    const given = Object.entries(update).filter(([, value]) => value !== undefined && value !== null);
-    known.call = { ...known.call, ...Object.fromEntries(given) };
-    this.touch(known, known.turn);
-  }
-
-  plan(entries) {
-    const turn = this.turns.at(-1);
-    const known = turn?.items.find((item) => item.kind === 'plan');
-    if (!known) return void this.add('plan', { entries });
-    known.entries = entries;
-    this.touch(known, turn);
-  }
-
-  /** The last message of a turn, up to which a fork can go. */
-  static lastMessage(turn) {
-    return turn.items.findLast((item) => item.messageId)?.messageId;
-  }
-}
 
 export class Store {
   constructor() {
@@ -526,7 +384,7 @@ export class Store {
   }
 
   async prompt(session, text) {
-    const entry = { key: nextKey++, text, id: null };
+    const entry = { key: newKey(), text, id: null };
     session.queued.push(entry);
     session.version += 1;
     const prompt = [{ type: 'text', text }];
@@ -630,7 +488,7 @@ export class Store {
   }
 
   toast(text, extra = {}, lasts = 7000) {
-    const toast = { key: nextKey++, text, ...extra };
+    const toast = { key: newKey(), text, ...extra };
     this.toasts = [...this.toasts.slice(-3), toast];
     if (lasts) setTimeout(() => this.dismiss(toast), lasts);
     this.changed();
@@ -647,25 +505,4 @@ function parseRoute() {
   if (view === 's' && id) return { view: 'talk', session: decodeURIComponent(id) };
   if (['sessions', 'inbox', 'connection'].includes(view)) return { view, session: null };
   return { view: 'talk', session: null };
-}
-
-function remembered(name) {
-  try {
-    return JSON.parse(localStorage.getItem(name) ?? '{}') ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function rememberIn(name, key, value) {
-  const entries = Object.entries({ ...remembered(name), [key]: value }).slice(-REMEMBERED_FORKS);
-  remember(name, JSON.stringify(Object.fromEntries(entries)));
-}
-
-function remember(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // A browser that keeps nothing: it is a convenience.
-  }
 }

@@ -18,6 +18,8 @@ const TYPES: [(&str, &str); 4] = [
 ];
 /// Stands for the name of all files in the page.
 const PLACEHOLDER: &str = "{version}";
+/// Stands for all modules, which a browser would otherwise find one after the other.
+const MODULES: &str = "{modules}";
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../console");
@@ -40,6 +42,7 @@ fn main() {
         if name == "index.html" {
             let text = String::from_utf8(content).expect("the page is text");
             assert!(text.contains(PLACEHOLDER), "the page names no version");
+            let text = text.replace(MODULES, &preloads(&files));
             content = text.replace(PLACEHOLDER, &version).into_bytes();
         }
         let etag = format!("{:016x}", fnv(FNV_OFFSET, &content));
@@ -58,6 +61,14 @@ fn main() {
     }
     table.push_str("];\n");
     fs::write(out.join("console.rs"), table).expect("OUT_DIR is writable");
+}
+
+fn preloads(files: &[(String, &'static str, PathBuf)]) -> String {
+    let modules = files.iter().filter(|(name, _, _)| name.ends_with(".js"));
+    let links = modules.map(|(name, _, _)| {
+        format!("<link rel=\"modulepreload\" href=\"/console/{PLACEHOLDER}/{name}\">")
+    });
+    links.collect::<Vec<_>>().join("\n")
 }
 
 fn collect(folder: &Path, prefix: String, files: &mut Vec<(String, &'static str, PathBuf)>) {

@@ -1,5 +1,5 @@
 // Small things that several views use.
-import { Component, createRef, html } from '../vendor.js';
+import { html } from '../vendor.js';
 import { t } from '../texts.js';
 
 export const Logo = () => html`
@@ -37,26 +37,3 @@ export function Code({ text, kind = '' }) {
 }
 
 export const json = (value) => (typeof value === 'string' ? value : JSON.stringify(value, null, 2));
-
-/** A dialog that keeps the focus, and gives it back. */
-export class Dialog extends Component {
-  constructor() {
-    super();
-    this.ref = createRef();
-  }
-
-  componentDidMount() {
-    this.ref.current.showModal();
-  }
-
-  componentWillUnmount() {
-    this.ref.current?.close();
-  }
-
-  render({ title, onClose, children }) {
-    return html`
-      <dialog class="dialog" ref=${this.ref} aria-labelledby="dialog-title" onCancel=${onClose}>
-        <h2 id="dialog-title">${title}</h2>${children}
-      </dialog>`;
-  }
-}

@@ -1,5 +1,5 @@
-//! `_baton/turn`: what a turn does, for clients that asked for it with `baton/turns`. Its answer goes
-//! only to the client that prompted, its questions only to the one in control.
+//! `_baton/turn`: what a turn does, for clients that asked for it with `baton/turns`. The answer of
+//! a turn goes only to the client that prompted, its questions only to the one in control.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
