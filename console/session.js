@@ -38,6 +38,8 @@ export class Session {
     /** Questions that are open somewhere, by id. */
     this.asked = new Set();
     this.stopping = false;
+    /** Of the turn that began last. */
+    this.turnName = '';
     this.version += 1;
   }
 

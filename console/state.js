@@ -209,7 +209,7 @@ export class Store {
   }
 
   /** What a turn does, whoever has asked for it. */
-  turn(session, { state, own, asked, answered, stopReason, error }) {
+  turn(session, { state, own, turn, asked, answered, stopReason, error }) {
     const ran = session.state === 'working' || session.state === 'waiting';
     session.state = state;
     session.version += 1;
@@ -220,7 +220,11 @@ export class Store {
     } else if (answered) {
       this.settled(answered);
       if (session.asked.size) session.state = 'waiting';
-    } else if (state === 'working' && own && session.attached === 'open') {
+    } else if (turn) {
+      // Said again to a page that comes back.
+      if (turn === session.turnName) return;
+      session.turnName = turn;
+      if (!own || session.attached !== 'open') return this.changed();
       this.promptBegins(session);
     } else if (state === 'idle') {
       for (const id of [...session.asked]) this.settled(id);

@@ -32,17 +32,11 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             layers::probe_routes,
         ));
-    let page = get(console::page).fallback(|| async { GatewayError::ReadOnly });
-    let asset = get(console::asset).fallback(|| async { GatewayError::ReadOnly });
-    let pages = Router::new()
-        .route("/", page)
-        .route("/console/{*path}", asset)
-        // They hold nothing of anybody, and ask who calls when they are there.
-        .layer(middleware::from_fn_with_state(
-            app.clone(),
-            layers::page_routes,
-        ));
-    let pages = app.config.console.then_some(pages).unwrap_or_default();
+    let pages = if app.config.console {
+        console_routes(&app)
+    } else {
+        Router::new()
+    };
     Router::new()
         .route(paths::ACP, acp.clone())
         .route(
@@ -69,4 +63,17 @@ pub fn router(app: Arc<App>) -> Router {
             layers::resolve_peer,
         ))
         .with_state(app)
+}
+
+fn console_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let page = get(console::page).fallback(|| async { GatewayError::ReadOnly });
+    let asset = get(console::asset).fallback(|| async { GatewayError::ReadOnly });
+    Router::new()
+        .route("/", page)
+        .route("/console/{*path}", asset)
+        // They hold nothing of anybody, and ask who calls when they are there.
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            layers::page_routes,
+        ))
 }

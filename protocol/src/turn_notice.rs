@@ -10,8 +10,11 @@ use crate::compose;
 pub const TURN_NOTICE: &str = "_baton/turn";
 
 pub enum TurnNotice<'a> {
-    /// It runs, for a prompt of the client itself or of another.
-    Began { own: bool },
+    /// It runs, for a prompt of the client itself or of another. A client that comes back may hear
+    /// it twice, with the same name.
+    Began { own: bool, turn: &'a str },
+    /// One runs that began before the client joined.
+    Running,
     /// A person is asked.
     Asked { id: &'a str },
     /// A question is settled.
@@ -29,6 +32,8 @@ struct TurnParams<'a> {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     own: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +64,10 @@ impl TurnNotice<'_> {
             ..Default::default()
         };
         match self {
-            Self::Began { own } => params.own = Some(*own),
+            Self::Began { own, turn } => {
+                params.own = Some(*own);
+                params.turn = Some(turn);
+            }
             Self::Asked { id } => params.asked = Some(id),
             Self::Answered { id } => params.answered = Some(id),
             Self::Ended { answer } => {
@@ -67,14 +75,14 @@ impl TurnNotice<'_> {
                 params.stop_reason = ended.result.and_then(|result| result.stop_reason);
                 params.error = ended.error;
             }
-            Self::Idle => {}
+            Self::Running | Self::Idle => {}
         }
         compose::notification(TURN_NOTICE, params)
     }
 
     fn state(&self) -> &'static str {
         match self {
-            Self::Began { .. } | Self::Answered { .. } => "working",
+            Self::Began { .. } | Self::Running | Self::Answered { .. } => "working",
             Self::Asked { .. } => "waiting",
             Self::Ended { .. } | Self::Idle => "idle",
         }
@@ -111,8 +119,11 @@ mod tests {
 
     #[test]
     fn a_turn_is_told_from_its_beginning_to_its_end() {
-        let began = json!({ "sessionId": "s", "state": "working", "own": true });
-        assert_eq!(params(TurnNotice::Began { own: true }), began);
+        let began = json!({ "sessionId": "s", "state": "working", "own": true, "turn": "1-2" });
+        let (own, turn) = (true, "1-2");
+        assert_eq!(params(TurnNotice::Began { own, turn }), began);
+        let running = json!({ "sessionId": "s", "state": "working" });
+        assert_eq!(params(TurnNotice::Running), running);
         let asked = json!({ "sessionId": "s", "state": "waiting", "asked": "q" });
         assert_eq!(params(TurnNotice::Asked { id: "q" }), asked);
         let answered = json!({ "sessionId": "s", "state": "working", "answered": "q" });

@@ -34,7 +34,10 @@ fn notices(messages: &[Value]) -> Vec<Value> {
     notices
         .map(|it| {
             let mut params = it["params"].clone();
-            params.as_object_mut().unwrap().remove("sessionId");
+            let fields = params.as_object_mut().unwrap();
+            fields.remove("sessionId");
+            let turn = fields.remove("turn");
+            assert_eq!(turn.is_some(), fields.contains_key("own"), "{it}");
             params
         })
         .collect()

@@ -31,10 +31,15 @@ impl SessionFeed {
         if !self.turn_notices {
             return None;
         }
+        let turn;
         let notice = match event {
-            Event::Begin(begin) => TurnNotice::Began {
-                own: begin.connection == self.connection,
-            },
+            Event::Begin(begin) => {
+                turn = begin.command.to_string();
+                TurnNotice::Began {
+                    own: begin.connection == self.connection,
+                    turn: &turn,
+                }
+            }
             Event::Request { id, message } if !is_aside(id) && asks_a_person(message) => {
                 TurnNotice::Asked { id }
             }
@@ -60,7 +65,7 @@ impl SessionFeed {
             None => !self.work().await?.is_empty(),
         };
         let state = if runs {
-            TurnNotice::Began { own: false }
+            TurnNotice::Running
         } else {
             TurnNotice::Idle
         };
