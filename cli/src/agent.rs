@@ -15,7 +15,7 @@ use baton_worker::agent::stdio::{
     environment,
 };
 use baton_worker::agent::{Agent, scripted::ScriptedAgent};
-use baton_worker::{PerPrincipal, WorkspaceRoot};
+use baton_worker::{AgentProcessMetrics, PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
@@ -67,7 +67,10 @@ pub struct AgentOptions {
         help_heading = AGENT
     )]
     agent_idle: Duration,
-    /// Number of agent processes that are started in advance
+    /// Maximum number of agent processes that are started in advance
+    ///
+    /// As many are kept ready as sessions began within the time of one start during the last
+    /// minute, at least one.
     #[arg(
         long,
         env = "BATON_AGENT_WARM",
@@ -100,6 +103,12 @@ pub struct AgentOptions {
     /// Memory limit of each agent process, in MiB
     #[arg(long, env = "BATON_AGENT_MEMORY", value_name = "MIB", help_heading = AGENT)]
     agent_memory: Option<u64>,
+    /// Memory of all agent processes of the worker, in MiB
+    ///
+    /// A session is taken only if there is memory for another process; the others are left to
+    /// other workers, or wait. Linux only.
+    #[arg(long, env = "BATON_AGENT_MEMORY_TOTAL", value_name = "MIB", help_heading = AGENT)]
+    agent_memory_total: Option<u64>,
     /// CPU time limit of each agent process, in seconds
     #[arg(long, env = "BATON_AGENT_CPU", value_name = "SECONDS", help_heading = AGENT)]
     agent_cpu: Option<u64>,
@@ -141,6 +150,7 @@ pub struct AgentSurroundings<'a> {
     pub kept: &'a [PathBuf],
     pub root: Option<&'a WorkspaceRoot>,
     pub clients: ClientTrust,
+    pub metrics: &'a AgentProcessMetrics,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -187,6 +197,7 @@ impl AgentOptions {
         );
         let numbers = [
             ("--agent-memory", self.agent_memory),
+            ("--agent-memory-total", self.agent_memory_total),
             ("--agent-cpu", self.agent_cpu),
             ("--agent-files", self.agent_files),
             ("--agent-line", Some(self.agent_line as u64)),
@@ -195,6 +206,9 @@ impl AgentOptions {
             faults.push(format!("{flag} 0: no agent could run with that"));
         }
         let shared = self.agent_scope == ScopeOption::Shared;
+        if self.agent_memory_total.is_some() {
+            faults.extend(self.memory_total_faults());
+        }
         if shared && self.agent_stderr == StderrOption::Client {
             faults.push(
                 "--agent-stderr client: with --agent-scope shared one caller would read what is \
@@ -215,6 +229,18 @@ impl AgentOptions {
         }
         faults.extend(self.sandbox.faults());
         faults
+    }
+
+    fn memory_total_faults(&self) -> Option<String> {
+        let total = "--agent-memory-total";
+        if self.agent_scope == ScopeOption::Shared {
+            return Some(format!(
+                "{total}: with --agent-scope shared all sessions have one process; use --slots and \
+                 --agent-memory"
+            ));
+        }
+        let is_linux = cfg!(target_os = "linux");
+        (!is_linux).then(|| format!("{total}: only Linux says what processes take; use --slots"))
     }
 
     fn login_faults(&self) -> Vec<String> {
@@ -392,6 +418,7 @@ impl AgentOptions {
 
     fn config(&self, command: Vec<String>, around: AgentSurroundings<'_>) -> StdioConfig {
         let (environment, homes) = self.environment();
+        let metrics = around.metrics.clone();
         StdioConfig {
             launch: LaunchConfig {
                 sandbox: self.confined(&command, &environment, around),
@@ -422,6 +449,8 @@ impl AgentOptions {
             },
             idle: self.agent_idle,
             warm: self.agent_warm,
+            memory_total: self.agent_memory_total.map(|mib| mib << 20),
+            metrics,
             start_timeout: self.agent_start_timeout,
             line_limit: self.agent_line << 20,
         }

@@ -32,6 +32,12 @@ pub mod stdio;
 pub trait Agent: Send + Sync + 'static {
     fn card(&self) -> AgentCard;
 
+    /// Whether so many sessions can be held at once. Others are left to other workers, or wait.
+    fn has_room(&self, sessions: usize) -> bool {
+        let _ = sessions;
+        true
+    }
+
     /// Opens a session anew, or as an earlier conversation left it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure>;
 }

@@ -15,8 +15,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 use serde_json::value::RawValue;
 
+pub use self::agent_processes::AgentProcessMetrics;
 use crate::rpc::Failure;
 use crate::stop_reason::StopReason;
+
+mod agent_processes;
 
 /// In seconds: turns may take their time.
 const TURN_BUCKETS: [f64; 12] = [
@@ -45,6 +48,7 @@ pub struct WorkerMetrics {
     pub(crate) rewritten: Counter,
     pub(crate) withheld: LabeledCounter,
     pub(crate) lease_age: AgeGauge,
+    pub agent_processes: AgentProcessMetrics,
 }
 
 impl Default for WorkerMetrics {
@@ -65,6 +69,7 @@ impl Default for WorkerMetrics {
             rewritten: Counter::default(),
             withheld: LabeledCounter::default(),
             lease_age: AgeGauge::default(),
+            agent_processes: AgentProcessMetrics::default(),
         }
     }
 }
@@ -103,6 +108,7 @@ impl WorkerMetrics {
         registry.register("withheld", help, self.withheld.clone());
         let help = "Time since all leases were renewed";
         registry.register_with_unit("lease_age", help, Unit::Seconds, self.lease_age.clone());
+        self.agent_processes.register(registry);
     }
 
     /// A command's time in the inbox is over.

@@ -205,13 +205,33 @@ impl Runner {
         }
     }
 
+    /// A slot, if there is one and the agent has memory for another session.
+    fn try_take_slot(&self) -> Option<OwnedSemaphorePermit> {
+        let slot = self.slots.clone().try_acquire_owned().ok()?;
+        if self.agent.has_room(self.slots_taken()) {
+            return Some(slot);
+        }
+        self.config.metrics.agent_processes.without_memory.inc();
+        None
+    }
+
+    /// Whether one more session could be taken.
+    fn has_room(&self) -> bool {
+        let taken = self.slots_taken();
+        taken < self.config.slots && self.agent.has_room(taken + 1)
+    }
+
+    fn slots_taken(&self) -> usize {
+        self.config.slots - self.slots.available_permits()
+    }
+
     /// Claims the session if there is room, else remembers it until there is. A worker that stops
     /// takes nothing.
     fn claim_if_room(self: Arc<Self>, session: SessionId) {
         if self.stop.is_cancelled() {
             return;
         }
-        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+        let Some(slot) = self.try_take_slot() else {
             let mut waiting = self.waiting_for_slot();
             if waiting.len() < MAX_WAITING_FOR_SLOT {
                 waiting.push_back(session);
@@ -308,11 +328,6 @@ impl Runner {
     }
 
     fn spawn_sweep(self: Arc<Self>) {
-        // Other workers may have free slots, so a hint evicts nothing. But a session that no worker
-        // takes needs a free slot to be found.
-        if self.slots.available_permits() == 0 {
-            self.evict_longest_idle();
-        }
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
             // One partition that cannot be read must neither hide the others nor hold them up.
@@ -336,17 +351,25 @@ impl Runner {
     /// Ends when nothing that is due could be claimed.
     async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
         loop {
-            if self.stop.is_cancelled() || self.slots.available_permits() == 0 {
+            if self.stop.is_cancelled() {
                 return Ok(());
             }
             // Some of those that are due may be held here, their leases being late.
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
             let due = self.outages.watch(partition, due).await?;
+            if !self.has_room() {
+                // Other workers may have room, so a hint evicts nothing. A session that is still
+                // due has found none, and gets the place of one that is idle.
+                if due.sessions.iter().any(|id| self.leases.get(id).is_none()) {
+                    self.evict_longest_idle();
+                }
+                return Ok(());
+            }
             let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);
             let mut claimed = false;
             for session in &due.sessions {
-                let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+                let Some(slot) = self.try_take_slot() else {
                     return Ok(());
                 };
                 claimed |= self.clone().claim(session, slot, takes_over).await?;

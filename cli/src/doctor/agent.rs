@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use baton_worker::AgentProcessMetrics;
+
 use super::Finding;
 use crate::agent::installed;
 use crate::agent_policy::ClientTrust;
@@ -39,7 +41,10 @@ async fn introduction(
     kept: &[PathBuf],
     clients: ClientTrust,
 ) -> Finding {
-    let agent = match options.agent(kept, clients).await {
+    let agent = match options
+        .agent(kept, clients, &AgentProcessMetrics::default())
+        .await
+    {
         Ok(agent) => agent,
         Err(error) => {
             return Finding::fail(

@@ -4,7 +4,7 @@ says, and much of that no good agent would do.
 
 Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME] [--lost FILE] [--quiet] [--replay WHEN]
 --keep: where sessions are remembered, for agents that can bring them back.
---start: what it does before anything else (mute, exit, noise, status).
+--start: what it does before anything else (mute, exit, noise, slow, status).
 --name: what every session is called.
 --lost: modes and values that this agent does not know, one per line, if there is such a file.
 --replay: it tells what was said also when a session is resumed: in-time, late (behind its answer), or with the next prompt.
@@ -43,6 +43,7 @@ cancelled = threading.Event()
 progress = threading.Event()
 settings = {}
 untold = {}
+kept = []
 
 
 def write(*messages):
@@ -222,6 +223,10 @@ def obey(session, words):
             say(session, f"filled {len(bytearray(int(rest[0]) << 20)) >> 20}")
         except MemoryError:
             say(session, "no memory")
+    elif verb == "keep":
+        # As large agents do.
+        kept.append(bytearray(int(rest[0]) << 20))
+        say(session, "kept")
     elif verb == "mode":
         update(session, {"sessionUpdate": "current_mode_update", "currentModeId": rest[0]})
     elif verb == "options":
@@ -383,6 +388,8 @@ elif options.start == "exit":
 elif options.start == "status":
     # About itself, not about a session.
     write({"jsonrpc": "2.0", "method": "_auth/status_update", "params": {"loggedIn": True}})
+elif options.start == "slow":
+    time.sleep(1)
 elif options.start == "noise":
     print("Starting up…", flush=True)
 

@@ -8,6 +8,7 @@ mod clientele;
 mod crashing;
 mod hostile;
 mod logging_in;
+mod memory;
 mod named;
 mod real;
 
@@ -15,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::support::cluster::{address, url};
 use crate::support::http::prompt;
-use crate::support::process::Process;
+use crate::support::process::{Process, free_port};
 use crate::support::{Client, Cluster, Event, Served, Stream, until};
 
 pub(crate) fn actor(arguments: &str) -> String {
@@ -39,6 +41,8 @@ pub(crate) async fn served_by(agent: &str, arguments: &[&str]) -> Served {
 pub(crate) struct Staged {
     /// They end first: their logs are in the cluster's directory.
     workers: Vec<Process>,
+    /// Where the two tell of themselves.
+    probes: [String; 2],
     cluster: Cluster,
     name: String,
 }
@@ -50,16 +54,19 @@ impl Staged {
 
     pub(crate) async fn with(name: &str, agent: &str, variables: &[(&str, &str)]) -> Self {
         let cluster = Cluster::start().await;
-        let start = |number| {
+        let ports = [free_port(), free_port()];
+        let start = |number, port| {
             cluster.worker_with(number, |command| {
                 command.env("BATON_AGENT", agent);
+                command.env("BATON_PROBE_LISTEN", address(port));
                 command.envs(variables.iter().copied());
             })
         };
-        let workers = vec![start(2), start(3)];
+        let workers = vec![start(2, ports[0]), start(3, ports[1])];
         let staged = Self {
             cluster,
             workers,
+            probes: ports.map(url),
             name: name.to_owned(),
         };
         until("the agents are registered", async || {
@@ -144,6 +151,22 @@ impl Visit {
     pub(crate) async fn told(&mut self) -> Vec<Vec<String>> {
         let said = self.says("recall").await;
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
+    }
+
+    /// The next request for permission.
+    pub(crate) async fn question(&mut self) -> Value {
+        loop {
+            let event = self.stream.next().await.expect("the stream goes on");
+            if event.message()["method"] == "session/request_permission" {
+                return event.message();
+            }
+        }
+    }
+
+    pub(crate) async fn choose(&self, question: &Value, option: &str) {
+        let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+        let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome });
+        self.client.post(answer).await;
     }
 
     pub(crate) async fn next_chunk(&mut self) -> String {

@@ -10,7 +10,8 @@
 //! | `client_profile` | what an agent is told of its client when it starts |
 //! | `caller_logins` | callers that log in at the agent, each for itself |
 //! | `message`, `connection` | JSON-RPC with one process |
-//! | `pool`, `start_backoff` | which process a session gets, and when none is started |
+//! | `pool`, `start_demand`, `start_backoff` | which process a session gets; when none is started |
+//! | `running_processes`, `process_tree` | how much memory they take, and whether there is room |
 //! | `agent_session`, `replay`, `transcript` | a session at a process: restored, or told again |
 //! | `conversation`, `agent_request` | the conversation: prompts and the agent's requests |
 //! | `memory`, `settings_view`, `chosen_settings` | modes and options as they are and were chosen |
@@ -36,6 +37,7 @@ pub use self::pool::StartFailure;
 pub use self::process::LaunchConfig;
 use self::sandbox::ProcessPaths;
 use super::{Agent, Conversation, Failure, SessionOpening};
+use crate::metrics::AgentProcessMetrics;
 
 mod agent_request;
 mod agent_session;
@@ -55,10 +57,13 @@ mod memory;
 mod message;
 mod pool;
 mod process;
+mod process_tree;
 mod replay;
+mod running_processes;
 pub mod sandbox;
 mod settings_view;
 mod start_backoff;
+mod start_demand;
 mod transcript;
 
 /// Which sessions share a process.
@@ -98,8 +103,11 @@ pub struct StdioConfig {
     pub auth: AgentAuth,
     /// How long an agent may rest before it is stopped.
     pub idle: Duration,
-    /// How many agents are kept ready.
+    /// How many agents are kept ready at most.
     pub warm: usize,
+    /// The memory that all agents of the worker may take together, in bytes.
+    pub memory_total: Option<u64>,
+    pub metrics: AgentProcessMetrics,
     /// How long an agent may take to start and to open a session.
     pub start_timeout: Duration,
     /// The longest line that an agent may write.
@@ -148,14 +156,14 @@ impl StdioAgent {
         // The stderr of a shared process may be about any caller's session.
         config.launch.stderr_to_client &= config.scope != ProcessScope::Shared;
         let command = config.launch.command.first().cloned().unwrap_or_default();
-        let pool = Arc::new(AgentPool::new(
-            config.launch,
-            config.warm,
-            config.start_timeout,
-            config.line_limit,
-        ));
+        let pool = Arc::new(AgentPool::new(&config));
         let client = ClientProfile::of_letters(ClientCapabilities::default());
         let (connection, initialize) = pool.start(&client, &ProcessPaths::default()).await?;
+        pool.measure().await;
+        if let Some(total) = config.memory_total {
+            failures::check_memory(pool.running.expected(), total)?;
+        }
+        tokio::spawn(AgentPool::tend(Arc::downgrade(&pool)));
         if config.warm > 0 || config.scope == ProcessScope::Shared {
             pool.put(&client, connection);
         }
@@ -220,6 +228,10 @@ fn plain(name: &str) -> String {
 impl Agent for StdioAgent {
     fn card(&self) -> AgentCard {
         self.card.clone()
+    }
+
+    fn has_room(&self, sessions: usize) -> bool {
+        self.inner.pool.fits(sessions)
     }
 
     /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any

@@ -18,7 +18,7 @@ async fn words_questions_and_answers_are_carried_in_order() {
     );
     // A question, its answer, and what the agent makes of it.
     let id = visit.ask("ask\nsay done").await;
-    let question = question(&mut visit).await;
+    let question = visit.question().await;
     assert_eq!(question["params"]["sessionId"], visit.session.as_str());
     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
     let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome });
@@ -33,7 +33,7 @@ async fn an_agent_speaks_and_asks_between_turns() {
     let mut visit = Visit::begin(&baton.url()).await;
     visit.says("later").await;
     assert_eq!(visit.next_chunk().await, "later ");
-    let question = question(&mut visit).await;
+    let question = visit.question().await;
     // Also while a turn runs, the answer finds its question.
     let id = visit.ask("count 100 5").await;
     visit.next_chunk().await;
@@ -42,15 +42,6 @@ async fn an_agent_speaks_and_asks_between_turns() {
     visit.client.post(answer).await;
     let (said, _) = visit.end_of(&id).await;
     assert!(said.contains(&python(&outcome.to_string())), "{said}");
-}
-
-async fn question(visit: &mut Visit) -> serde_json::Value {
-    loop {
-        let event = visit.stream.next().await.expect("the stream goes on");
-        if event.message()["method"] == "session/request_permission" {
-            return event.message();
-        }
-    }
 }
 
 /// As the actor writes JSON.
@@ -176,7 +167,7 @@ async fn a_turn_is_cancelled_by_the_agent_or_without_it() {
     assert_eq!(answer["result"]["stopReason"], "cancelled");
     // The agent is told of its question, too, if the client says nothing more.
     let id = visit.ask("ask").await;
-    question(&mut visit).await;
+    visit.question().await;
     visit.client.post(cancel.clone()).await;
     let (said, _) = visit.end_of(&id).await;
     assert!(said.contains("cancelled"), "{said}");

@@ -50,6 +50,8 @@ struct ConnectionInner {
     next_queue: AtomicU64,
     state: Mutex<ConnectionState>,
     log: Arc<ProcessLog>,
+    /// Of the agent's guard.
+    pid: u32,
     /// The agent's input is to be closed.
     leave: CancellationToken,
     /// The agent is gone.
@@ -120,7 +122,8 @@ impl AgentConnection {
             next_queue: AtomicU64::new(0),
             state: Mutex::default(),
             log: process.log.clone(),
-            leave: CancellationToken::new(),
+            pid: process.registered.pid,
+            leave: process.registered.leave.clone(),
             gone: CancellationToken::new(),
         });
         tokio::spawn(write(inner.clone(), input, lines));
@@ -130,6 +133,11 @@ impl AgentConnection {
 
     pub fn log(&self) -> &ProcessLog {
         &self.inner.log
+    }
+
+    /// The process id of the agent's guard.
+    pub fn pid(&self) -> u32 {
+        self.inner.pid
     }
 
     pub fn is_gone(&self) -> bool {

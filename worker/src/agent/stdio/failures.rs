@@ -56,6 +56,18 @@ pub fn not_started(why: &str, stderr: Option<Vec<String>>) -> Failure {
     }
 }
 
+/// The operator's limit is less than what one process takes.
+pub fn check_memory(expected: u64, total: u64) -> Result<(), Failure> {
+    let (takes, total) = (expected.div_ceil(1 << 20), total >> 20);
+    if takes <= total {
+        return Ok(());
+    }
+    Err(Failure::internal(format!(
+        "--agent-memory-total {total}: one process of this agent takes {takes} MiB when it has \
+         started, and more later: set it to several times that"
+    )))
+}
+
 fn retryable(stderr: Option<Vec<String>>) -> Value {
     match stderr {
         Some(stderr) => json!({ "retryable": true, "stderr": stderr }),

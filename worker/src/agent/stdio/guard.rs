@@ -27,6 +27,8 @@ use rustix::{
 
 use tempfile::TempDir;
 
+use super::process_tree;
+
 /// How long the agent may take to end by itself, and once more after it was told to.
 const SIGNAL_PAUSE: Duration = Duration::from_secs(1);
 /// As shells do: the command was not found.
@@ -270,16 +272,10 @@ fn end_the_rest() {
 }
 
 fn children() -> Vec<Pid> {
-    let me = getpid().as_raw_nonzero().to_string();
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let ours = pids.filter(|pid| {
-        // The name, in parentheses, may hold anything; then come the state and the parent.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-        after.split_whitespace().nth(1) == Some(&me)
-    });
-    ours.filter_map(Pid::from_raw).collect()
+    let me = getpid().as_raw_nonzero().get() as u32;
+    let ours = process_tree::parents().filter(|(_, parent)| *parent == me);
+    ours.filter_map(|(pid, _)| Pid::from_raw(pid as i32))
+        .collect()
 }
 
 /// As shells do: a signal is 128 and its number.

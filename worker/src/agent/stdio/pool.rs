@@ -1,32 +1,36 @@
 //! Starts agents, and keeps some ready in advance.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use baton_protocol::Method;
 use baton_session::sync::MutexExt as _;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::StdioConfig;
 use super::client_profile::ClientProfile;
 use super::connection::AgentConnection;
 use super::failures;
 use super::process::{AgentProcess, LaunchConfig};
+use super::running_processes::{MEASURE_EVERY, RunningProcesses};
 use super::sandbox::ProcessPaths;
 use super::start_backoff::StartBackoff;
+use super::start_demand::StartDemand;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
 pub struct AgentPool {
     pub launch: LaunchConfig,
-    /// How many to keep ready.
+    /// How many are kept ready at most.
     pub warm: usize,
     /// How long an agent may take to start.
     pub patience: Duration,
     /// The longest line it may write.
     pub line_limit: usize,
     pub crashes: StartBackoff,
+    pub running: Arc<RunningProcesses>,
     state: Mutex<PoolState>,
 }
 
@@ -61,18 +65,46 @@ struct PoolState {
     /// Those that sessions share.
     shared: HashMap<ClientProfile, Weak<AgentConnection>>,
     refilling: bool,
+    demand: StartDemand,
+    /// What the last session's client can do.
+    last_client: Option<ClientProfile>,
 }
 
 impl AgentPool {
-    pub fn new(launch: LaunchConfig, warm: usize, patience: Duration, line_limit: usize) -> Self {
+    pub fn new(config: &StdioConfig) -> Self {
+        let metrics = config.metrics.clone();
         Self {
-            launch,
-            warm,
-            patience,
-            line_limit,
+            launch: config.launch.clone(),
+            warm: config.warm,
+            patience: config.start_timeout,
+            line_limit: config.line_limit,
             crashes: StartBackoff::default(),
+            running: Arc::new(RunningProcesses::new(config.memory_total, metrics)),
             state: Mutex::default(),
         }
+    }
+
+    /// Measures the processes, and keeps as many ready as are wanted, until the pool is gone.
+    pub async fn tend(pool: Weak<Self>) {
+        loop {
+            sleep(MEASURE_EVERY).await;
+            let Some(pool) = pool.upgrade() else { return };
+            pool.measure().await;
+            pool.keep_ready(pool.wanted(), 0);
+            pool.refill();
+        }
+    }
+
+    pub async fn measure(&self) {
+        let running = self.running.clone();
+        // A panic in there has been reported.
+        let _ = tokio::task::spawn_blocking(move || running.measure()).await;
+    }
+
+    /// Whether so many sessions have memory for their processes.
+    pub fn fits(&self, sessions: usize) -> bool {
+        let ready = self.state().ready_pids();
+        self.running.fits(sessions, &ready)
     }
 
     /// One that is ready, else a new one.
@@ -82,10 +114,17 @@ impl AgentPool {
         paths: &ProcessPaths,
     ) -> Result<Arc<AgentConnection>, Failure> {
         let ready = self.take_ready(client);
-        self.refill(client);
+        let outcome = ready.as_ref().map_or("started", |_| "ready");
+        let metrics = &self.running.metrics;
+        metrics.taken.get_or_create(&[("process", outcome)]).inc();
+        self.note_demand(client);
+        self.refill();
         match ready {
             Some(connection) => Ok(connection),
-            None => Ok(Arc::new(self.start(client, paths).await?.0)),
+            None => {
+                self.keep_ready(self.warm, 1);
+                Ok(Arc::new(self.start(client, paths).await?.0))
+            }
         }
     }
 
@@ -120,13 +159,17 @@ impl AgentPool {
 
     /// Puts one that was started for another reason to those that are ready.
     pub fn put(&self, client: &ClientProfile, connection: AgentConnection) {
-        self.state()
-            .ready
-            .push((client.clone(), Arc::new(connection)));
+        let mut state = self.state();
+        state.ready.push((client.clone(), Arc::new(connection)));
+        self.show_ready(&state);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
         self.state.locked()
+    }
+
+    fn show_ready(&self, state: &PoolState) {
+        self.running.metrics.ready.set(state.ready.len() as i64);
     }
 
     fn take_ready(&self, client: &ClientProfile) -> Option<Arc<AgentConnection>> {
@@ -138,21 +181,55 @@ impl AgentPool {
         // this.
         let leaves = found.or_else(|| (state.ready.len() >= self.warm).then_some(0))?;
         let taken = (leaves < state.ready.len()).then(|| state.ready.remove(leaves));
+        self.show_ready(&state);
         taken
             .filter(|_| found.is_some())
             .map(|(_, connection)| connection)
     }
 
-    /// For more clients like this one, beside everything else.
-    fn refill(self: &Arc<Self>, client: &ClientProfile) {
+    fn note_demand(&self, client: &ClientProfile) {
         let mut state = self.state();
+        state.demand.taken(Instant::now());
+        state.last_client = Some(client.clone());
+    }
+
+    /// How many are to be ready.
+    fn wanted(&self) -> usize {
+        self.state().wanted(self.warm)
+    }
+
+    /// Whether another one is to be ready, and has memory.
+    fn lacks_ready(&self) -> bool {
+        let mut state = self.state();
+        state.ready.len() < state.wanted(self.warm) && self.running.fits_more(1)
+    }
+
+    /// Keeps `most` of those that are ready, and fewer if `more` have no memory beside them.
+    fn keep_ready(&self, most: usize, more: usize) {
+        let mut state = self.state();
+        let crowded = |state: &PoolState| {
+            let too_little = || !self.running.fits_more_soon(more);
+            state.ready.len() > most || (!state.ready.is_empty() && too_little())
+        };
+        while crowded(&state) {
+            state.ready.remove(0);
+        }
+        self.show_ready(&state);
+    }
+
+    /// For more clients like the last one, beside everything else.
+    fn refill(self: &Arc<Self>) {
+        let mut state = self.state();
+        let Some(client) = state.last_client.clone() else {
+            return;
+        };
         if self.warm == 0 || state.refilling {
             return;
         }
         state.refilling = true;
-        let (pool, client) = (self.clone(), client.clone());
+        let pool = self.clone();
         tokio::spawn(async move {
-            while pool.state().ready.len() < pool.warm {
+            while pool.lacks_ready() {
                 match pool.start(&client, &ProcessPaths::default()).await {
                     Ok((connection, _)) => pool.put(&client, connection),
                     Err(_) => break,
@@ -169,11 +246,22 @@ impl AgentPool {
         paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
         self.crashes.check()?;
+        let began = Instant::now();
         let started = self.attempt(client, paths).await;
-        match &started {
-            Ok(_) => self.crashes.started(),
-            Err(StartFailure { failure, .. }) => self.crashes.failed(&failure.message),
-        }
+        let outcome = match &started {
+            Ok(_) => {
+                self.crashes.started();
+                self.state().demand.started(began.elapsed());
+                self.running.metrics.start.observe(began.elapsed(), None);
+                "ok"
+            }
+            Err(StartFailure { failure, .. }) => {
+                self.crashes.failed(&failure.message);
+                "failed"
+            }
+        };
+        let metrics = &self.running.metrics;
+        metrics.starts.get_or_create(&[("outcome", outcome)]).inc();
         started
     }
 
@@ -182,7 +270,7 @@ impl AgentPool {
         client: &ClientProfile,
         paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
-        let process = AgentProcess::start(&self.launch, paths);
+        let process = AgentProcess::start(&self.launch, paths, &self.running);
         let (process, input, output) = process
             .map_err(|error| failures::not_started(&format!("cannot be run: {error}"), None))?;
         let connection = AgentConnection::new(process, input, output, self.line_limit);
@@ -209,6 +297,17 @@ impl AgentPool {
                 Err(not_started(&why))
             }
         }
+    }
+}
+
+impl PoolState {
+    fn wanted(&mut self, most: usize) -> usize {
+        self.demand.wanted(Instant::now(), most)
+    }
+
+    fn ready_pids(&self) -> HashSet<u32> {
+        let ready = self.ready.iter();
+        ready.map(|(_, connection)| connection.pid()).collect()
     }
 }
 

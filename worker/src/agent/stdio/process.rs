@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
 use super::guard::ProcessLimits;
+use super::running_processes::{RegisteredProcess, RunningProcesses};
 use super::sandbox::{ProcessPaths, Sandbox};
 use crate::per_principal::PerPrincipal;
 
@@ -46,6 +47,8 @@ pub struct AgentProcess {
     guard: Child,
     errors: JoinHandle<()>,
     pub log: Arc<ProcessLog>,
+    /// It counts as running until it has ended.
+    pub registered: RegisteredProcess,
 }
 
 /// Log of a process beside the protocol: its session and its last lines of stderr.
@@ -87,6 +90,7 @@ impl AgentProcess {
     pub fn start(
         launch: &LaunchConfig,
         paths: &ProcessPaths,
+        running: &Arc<RunningProcesses>,
     ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut command = Command::new(&launch.guard);
         command.arg("guard");
@@ -130,11 +134,15 @@ impl AgentProcess {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
+        let pid = guard
+            .id()
+            .ok_or_else(|| io::Error::other("it has ended at once"))?;
         let log = Arc::new(ProcessLog {
             for_clients: launch.stderr_to_client,
             ..ProcessLog::default()
         });
         let process = Self {
+            registered: running.register(pid),
             guard,
             errors: tokio::spawn(collect_stderr(errors, log.clone())),
             log,
