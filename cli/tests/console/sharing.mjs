@@ -141,6 +141,7 @@ await run({
     await left(had);
     await one.hover('.side .entry[data-depth="1"]');
     await one.click('.side .entry[data-depth="1"] .remove');
+    await one.waitForSelector('.toast button');
     await one.waitForSelector('.toast', { state: 'detached' });
     await one.reload();
     await live(one);

@@ -33,14 +33,14 @@ await run({
     let clicks = 0;
     await page.click('#message');
     clicks += 1;
-    await page.keyboard.type('/count 40 delay=20\nHello **world**, see `code`');
+    await page.keyboard.type('/count 400 delay=20\nHello **world**, see `code`');
     await page.click('.send');
     clicks += 1;
-    await hears(page, 'chunk 5 of 40');
-    check((await chunks(page)).length < 40, 'it streams', await said(page));
+    await hears(page, 'chunk 5 of 400');
+    check((await chunks(page)).length < 400, 'it streams', await said(page));
     check((await state(page)) === 'working', 'it works', await state(page));
     await idle(page);
-    same(await chunks(page), upto(40), 'each chunk once');
+    same(await chunks(page), upto(400), 'each chunk once');
     check(clicks <= 3, 'clicks', clicks);
     same(await page.$$eval('.agent strong, .agent code', (all) => all.map((it) => it.innerText)), ['world', 'code'], 'Markdown');
   },
