@@ -25,6 +25,7 @@ pub use crate::stop_reason::StopReason;
 use crate::store_retry::retry_while_unavailable;
 pub use crate::turn::{BetweenTurns, Turn};
 
+pub mod llm;
 pub mod scripted;
 pub mod stdio;
 

@@ -26,6 +26,7 @@
 //! | [`metrics`] | what is counted and timed |
 //! | [`trace`] | spans, if somebody wants them |
 //! | [`housekeeping`] | compacts idle sessions, removes expired ones |
+//! | [`http_client`] | requests to model endpoints and MCP servers, bounded in time and bytes |
 //! | [`agent`] | the seam behind which agents live |
 
 mod admission;
@@ -36,6 +37,7 @@ mod event_writer;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod housekeeping;
+pub mod http_client;
 mod leases;
 pub mod mcp;
 mod metrics;

@@ -2,6 +2,7 @@
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
+use std::future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -264,18 +265,8 @@ impl Runner {
             lease: self.config.lease,
             takes_over,
         };
-        let began = Instant::now();
-        let claim = self.store.claim(session, &claimant);
+        let claim = leases::claim(&*self.store, session, &claimant);
         let claimed = self.outages.watch(session.partition(), claim).await;
-        let claimed = match claimed {
-            // Replicas may have taken so long to confirm it that it has nearly run out.
-            Ok(Some(claim)) if began.elapsed() > self.config.lease / 3 => {
-                let ours = [(session.clone(), claimant.token.clone())];
-                let lost = self.store.renew(&ours, self.config.lease).await;
-                lost.map(|lost| lost.is_empty().then_some(claim))
-            }
-            claimed => claimed,
-        };
         match claimed {
             Ok(Some(claim)) => {
                 reserved.held.grant();
@@ -333,18 +324,21 @@ impl Runner {
             // One partition that cannot be read must neither hide the others nor hold them up.
             let partitions = stream::iter((0..self.store.partitions()).map(Partition));
             let look = async |partition: Partition| {
-                let Some(_alone) = SweepGuard::begin(&self.swept, partition) else {
-                    return;
-                };
-                if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(
-                        %error,
-                        partition = partition.0,
-                        "could not look for waiting sessions"
-                    );
-                }
+                let _alone = SweepGuard::begin(&self.swept, partition)?;
+                let error = self.clone().sweep(partition).await.err()?;
+                Some((partition, error))
             };
-            partitions.for_each_concurrent(SWEPT_AT_ONCE, look).await;
+            let failed = partitions.map(look).buffer_unordered(SWEPT_AT_ONCE);
+            let failed: Vec<_> = failed.filter_map(future::ready).collect().await;
+            // One line for all: when the store is away, it is so for every partition.
+            if let Some((partition, error)) = failed.first() {
+                tracing::warn!(
+                    %error,
+                    partition = partition.0,
+                    partitions = failed.len(),
+                    "could not look for waiting sessions"
+                );
+            }
         });
     }
 
@@ -357,18 +351,17 @@ impl Runner {
             // Some of those that are due may be held here, their leases being late.
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
-            let due = self.outages.watch(partition, due).await?;
+            let (due, takes_over) = self.outages.watch_due(partition, due).await?;
             if !self.has_room() {
                 // Other workers may have room, so a hint evicts nothing. A session that is still
                 // due has found none, and gets the place of one that is idle.
-                if due.sessions.iter().any(|id| self.leases.get(id).is_none()) {
+                if due.iter().any(|id| self.leases.get(id).is_none()) {
                     self.evict_longest_idle();
                 }
                 return Ok(());
             }
-            let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);
             let mut claimed = false;
-            for session in &due.sessions {
+            for session in &due {
                 let Some(slot) = self.try_take_slot() else {
                     return Ok(());
                 };

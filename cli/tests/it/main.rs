@@ -32,6 +32,7 @@ mod mcp_over_acp;
 mod memory;
 mod metrics;
 mod metrics_otlp;
+mod models;
 mod moves;
 mod newcomer;
 mod once;

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod collector;
 pub mod http;
 pub mod metrics;
+pub mod model_server;
 pub mod nodes;
 pub mod process;
 pub mod proxy;

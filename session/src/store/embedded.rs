@@ -525,6 +525,7 @@ impl<S: StorageBackend> WorkerStore for EmbeddedStore<S> {
         Ok(DueSessions {
             at: unix_millis(),
             sessions: self.state()?.due(agent, limit),
+            reconnected: false,
         })
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use self::client::RedisClient;
 use self::confirmation::Confirmations;
+use self::due::AnsweringConnections;
 use self::keys::RedisKeys;
 use self::reply::ScriptReply;
 use self::scripts::{ScriptCall, scripts};
@@ -39,6 +40,7 @@ mod confirmation;
 mod connection;
 mod deletion;
 mod diagnosis;
+mod due;
 mod durable;
 mod fault;
 mod fork;
@@ -71,6 +73,8 @@ mod usage;
 
 pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
 pub use self::options::{Durability, RedisOptions};
+#[cfg(feature = "conformance")]
+pub use self::scripts::script_hashes;
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 /// Names of commands without a key that are remembered, in case their step is repeated: a cancel
@@ -97,6 +101,7 @@ pub struct RedisStore {
     client: Arc<RedisClient>,
     keys: RedisKeys,
     confirmations: Confirmations,
+    answered: AnsweringConnections,
     /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
@@ -118,6 +123,7 @@ impl RedisStore {
             client: Arc::new(client),
             keys,
             confirmations: Confirmations::default(),
+            answered: AnsweringConnections::default(),
             restored,
         })
     }
@@ -544,14 +550,7 @@ impl WorkerStore for RedisStore {
     }
 
     async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions> {
-        let call = ScriptCall::new(&scripts().due)
-            .key(self.keys.due(partition, agent))
-            .num(limit as u64);
-        let mut items = self.client.run_briefly(call).await?.items()?;
-        Ok(DueSessions {
-            at: items.number()?,
-            sessions: reply::sessions(ScriptReply(items.next()?))?,
-        })
+        self.due_sessions(partition, agent, limit).await
     }
 
     async fn renew(

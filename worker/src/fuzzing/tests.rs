@@ -16,3 +16,8 @@ fn params_for_agents_that_are_nearly_good() {
 fn mcp_entries_that_are_nearly_good() {
     try_around("mcp_entry", 20_000, super::mcp_entry);
 }
+
+#[test]
+fn answers_of_models_that_are_nearly_good() {
+    try_around("model_answer", 20_000, super::model_answer);
+}

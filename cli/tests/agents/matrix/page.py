@@ -3,11 +3,11 @@
 import json
 
 from agents import ALL, PROJECT
-from rows import FAIL, RESUME
+from rows import FAIL, LOGIN, RESUME
 
 PAGE = PROJECT / "docs/internals/agents.md"
 BEGIN, END = "<!-- Written by `make agents-test`. -->\n", "<!-- End of what is written. -->\n"
-ROWS = [*FAIL, *RESUME]
+ROWS = [*FAIL, *RESUME, *LOGIN]
 
 
 def line(cells):

@@ -370,11 +370,26 @@ def zeds_capabilities(stage):
 
     def try_it(peer, session, cwd):
         peer.turn(session, "USE-TOOL " + json.dumps(stage.tools()))
-        updates = json.dumps(list(peer.updates(session)))
-        methods = json.dumps(peer.initialized.get("authMethods", []))
-        return {"terminal output": "terminal_output" in updates, "terminal login": "terminal" in methods}
+        return {"terminal output": "terminal_output" in json.dumps(list(peer.updates(session)))}
 
-    return compared(stage, "does nothing else for Zed", try_it, capabilities={**ZED, "terminal": False}, name="zed")
+    return compared(stage, "shows Zed nothing else", try_it, capabilities={**ZED, "terminal": False}, name="zed")
+
+
+def terminal_login(stage):
+    """Each caller logs in for itself here, so its editor is offered what the agent offers."""
+
+    def is_offered(command, environment):
+        peer = ProcessPeer(command, environment=environment, cwd=stage.directory(), capabilities=ZED, name="zed")
+        try:
+            return "terminal" in json.dumps(peer.initialized.get("authMethods", []))
+        finally:
+            peer.end()
+
+    if is_offered([stage.baton, "connect", stage.urls[0]], stage.cluster.environment):
+        return
+    if is_offered(stage.command, stage.environment):
+        raise Failed("offered without Baton, and not behind it")
+    raise NotApplicable("offers editors no login in a terminal, without Baton neither")
 
 
 def editor_is_away(stage):
@@ -431,7 +446,7 @@ FAIL = [
         editors_files,
     ),
     ("editor: terminals", "an agent that runs its commands in JetBrains' terminal does so behind `baton connect`", editors_terminal),
-    ("editor: Zed's `_meta`", "an agent that shows output or logs in otherwise for Zed does so behind `baton connect`", zeds_capabilities),
+    ("editor: Zed's `_meta`", "an agent that shows the output of commands otherwise for Zed does so behind `baton connect`", zeds_capabilities),
     (
         "editor away in a question",
         "the network of `baton connect` is cut while its user is asked; the answer that is given afterwards counts once",
@@ -441,4 +456,8 @@ FAIL = [
 ]
 RESUME = [
     ("worker killed, `resume`", "the same with `--on-crash resume`: the other worker asks the agent again, and the turn ends well", worker_killed_and_resumed)
+]
+# With `--agent-auth caller`.
+LOGIN = [
+    ("editor: login in a terminal", "with `--agent-auth caller`, an agent that offers Zed a login in a terminal does so behind `baton connect`", terminal_login)
 ]

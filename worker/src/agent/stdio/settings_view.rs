@@ -10,6 +10,30 @@ use serde_json::{Map, Value, json};
 
 use super::chosen_settings::SettingName;
 
+/// Settings that agents may offer in two ways: by methods of their own, and as options of a category.
+struct TwofoldSetting {
+    category: &'static str,
+    field: &'static str,
+    current: &'static str,
+    available: &'static str,
+    id: &'static str,
+}
+
+const MODE: TwofoldSetting = TwofoldSetting {
+    category: "mode",
+    field: "modes",
+    current: "currentModeId",
+    available: "availableModes",
+    id: "id",
+};
+const MODEL: TwofoldSetting = TwofoldSetting {
+    category: "model",
+    field: "models",
+    current: "currentModelId",
+    available: "availableModels",
+    id: "modelId",
+};
+
 /// Updates without any of these change nothing here.
 static WORDS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| ["\"current_mode_update\"", "\"config_option_update\""].map(Finder::new));
@@ -75,18 +99,34 @@ impl SettingsView {
     }
 
     pub fn set_mode(&mut self, mode: &Value) -> bool {
-        self.set_current("modes", "currentModeId", mode)
+        self.set_current(&MODE, mode)
     }
 
     pub fn set_model(&mut self, model: &Value) -> bool {
-        self.set_current("models", "currentModelId", model)
+        self.set_current(&MODEL, model)
     }
 
-    fn set_current(&mut self, field: &str, name: &str, id: &Value) -> bool {
-        let fields = self.0.get_mut(field).and_then(Value::as_object_mut);
+    /// Agents tell of a change in one way, and mean both.
+    fn set_current(&mut self, setting: &TwofoldSetting, id: &Value) -> bool {
+        if !self.set_field(setting, id) {
+            return false;
+        }
+        let options = self.options_mut();
+        for option in
+            options.filter(|option| option.get("category") == Some(&setting.category.into()))
+        {
+            if offers(option.get("options"), id) {
+                option.insert("currentValue".into(), id.clone());
+            }
+        }
+        true
+    }
+
+    fn set_field(&mut self, setting: &TwofoldSetting, id: &Value) -> bool {
+        let fields = self.0.get_mut(setting.field).and_then(Value::as_object_mut);
         match fields {
-            Some(fields) if id.is_string() && fields.get(name) != Some(id) => {
-                fields.insert(name.into(), id.clone());
+            Some(fields) if id.is_string() && fields.get(setting.current) != Some(id) => {
+                fields.insert(setting.current.into(), id.clone());
                 true
             }
             _ => false,
@@ -96,10 +136,42 @@ impl SettingsView {
     pub fn set_options(&mut self, options: &Value) -> bool {
         let differ = options.is_array() && self.0.get("configOptions") != Some(options);
         if differ {
+            let before = [MODE, MODEL].map(|setting| self.option_of(&setting).cloned());
             self.0.insert("configOptions".into(), options.clone());
+            for (setting, before) in [MODE, MODEL].iter().zip(before) {
+                let now = self.option_of(setting).cloned();
+                if let Some(now) = now.filter(|now| before.as_ref() != Some(now)) {
+                    self.follow_option(setting, &now);
+                }
+            }
         }
         differ
     }
+
+    /// The value of the first option of this category.
+    fn option_of(&self, setting: &TwofoldSetting) -> Option<&Value> {
+        let mut options = self.options();
+        options
+            .find(|option| option["category"] == setting.category)?
+            .get("currentValue")
+    }
+
+    fn follow_option(&mut self, setting: &TwofoldSetting, value: &Value) {
+        let field = self.0.get(setting.field);
+        let available = field.and_then(|field| field[setting.available].as_array());
+        let is_offered = available.is_some_and(|all| all.iter().any(|it| it[setting.id] == *value));
+        if is_offered {
+            self.set_field(setting, value);
+        }
+    }
+}
+
+/// Whether a select has this value, in a group or in none.
+fn offers(options: Option<&Value>, value: &Value) -> bool {
+    let options = options.and_then(Value::as_array).into_iter().flatten();
+    options
+        .into_iter()
+        .any(|option| option["value"] == *value || offers(option.get("options"), value))
 }
 
 /// Reading and changing current values.
@@ -159,8 +231,13 @@ impl SettingsView {
             SettingName::Option(id) => {
                 let mut options = self.options_mut();
                 let option = options.find(|option| option.get("id").is_some_and(|it| it == id));
-                if let Some(option) = option {
-                    option.insert("currentValue".into(), value.clone());
+                let Some(option) = option else { return };
+                option.insert("currentValue".into(), value.clone());
+                let category = option.get("category").cloned();
+                drop(options);
+                let twofold = [MODE, MODEL].into_iter();
+                for setting in twofold.filter(|it| category == Some(it.category.into())) {
+                    self.follow_option(&setting, value);
                 }
             }
         }
@@ -242,5 +319,43 @@ mod tests {
         let text =
             json!({ "sessionUpdate": "agent_message_chunk", "content": "current_mode_update" });
         assert!(!view.read(&compose::update("s", text)));
+    }
+
+    /// As an agent that offers its mode in two ways, and tells of changes in one.
+    fn twofold(mode: &str) -> SettingsView {
+        let named = |id: &str| json!({ "id": id, "name": id });
+        let values = [
+            json!({ "value": "auto" }),
+            json!({ "group": "safe", "options": [{ "value": "plan" }] }),
+        ];
+        SettingsView::from_value(json!({
+            "modes": { "currentModeId": mode, "availableModes": [named("auto"), named("plan")] },
+            "configOptions": [{ "id": "m", "category": "mode", "currentValue": mode, "options": values }],
+        }))
+    }
+
+    #[test]
+    fn a_mode_that_is_offered_in_two_ways_is_one() {
+        let planned = twofold("plan");
+        let mut view = twofold("auto");
+        assert!(view.set_mode(&json!("plan")));
+        assert_eq!(view, planned);
+        let mut view = twofold("auto");
+        assert!(view.set_options(&planned.to_value()["configOptions"]));
+        assert_eq!(view, planned);
+        let mut view = twofold("auto");
+        view.note(&SettingName::Option("m".into()), &json!("plan"));
+        assert_eq!(view, planned);
+        assert!(view.differences_to(&planned).is_empty());
+    }
+
+    #[test]
+    fn values_that_the_other_way_does_not_offer_stay_apart() {
+        let mut view = twofold("auto");
+        view.note(&SettingName::Option("m".into()), &json!("strict"));
+        assert_eq!(view.value(&SettingName::Mode), Some(&json!("auto")));
+        view.set_mode(&json!("other"));
+        let option = view.value(&SettingName::Option("m".into()));
+        assert_eq!(option, Some(&json!("strict")));
     }
 }
