@@ -169,6 +169,7 @@ pub async fn run(
     let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
         origins: arguments.edge.origins(),
+        console: arguments.edge.shows_console(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
@@ -205,6 +206,7 @@ pub async fn run(
         address,
         tls,
         authenticated: arguments.edge.authenticates(),
+        console: arguments.edge.shows_console(),
     };
     let _ = if arguments.audit.takes_stdout() {
         writeln!(std::io::stderr(), "{}", banner.text())
