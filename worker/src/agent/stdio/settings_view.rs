@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::chosen_settings::SettingName;
 
-/// Settings that agents may offer in two ways: by methods of their own, and as options of a category.
+/// Settings that agents may offer in two ways: by methods of their own, and as options of a
+/// category.
 struct TwofoldSetting {
     category: &'static str,
     field: &'static str,
