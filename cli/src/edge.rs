@@ -56,6 +56,9 @@ pub struct EdgeOptions {
         help_heading = NETWORK
     )]
     allow_origin: Vec<String>,
+    /// The page at /, with which people use their sessions in a browser
+    #[arg(long, env = "BATON_CONSOLE", default_value = "on", help_heading = NETWORK)]
+    console: ConsoleMode,
     /// Authentication of clients
     #[arg(long, env = "BATON_AUTH", default_value = "none", help_heading = AUTHENTICATION)]
     auth: AuthKind,
@@ -153,6 +156,14 @@ enum AuthKind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConsoleMode {
+    /// There is a page
+    On,
+    /// There is none
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TokenTypeOption {
     /// JWT, at+jwt, or none
     Any,
@@ -182,6 +193,11 @@ impl EdgeOptions {
         } else {
             ClientTrust::Anybody
         }
+    }
+
+    /// Whether there is a page at `/`.
+    pub fn shows_console(&self) -> bool {
+        self.console == ConsoleMode::On
     }
 
     /// Callers have to say who they are.

@@ -145,6 +145,7 @@ pub async fn run(
         default_agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
+        console: arguments.edge.shows_console(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),

@@ -1,5 +1,7 @@
 //! `baton serve`: everything in one process.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, SigningKeys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::banner::Banner;
@@ -27,6 +30,7 @@ use crate::headings::{NETWORK, STORAGE};
 use crate::key_file;
 use crate::meters;
 use crate::options::{WorkerOptions, check};
+use crate::signals;
 use crate::telemetry::{Telemetry, TraceOptions};
 
 mod banner;
@@ -75,6 +79,9 @@ const PACE: DrainPace = DrainPace {
     stagger: Duration::ZERO,
     linger: Duration::ZERO,
 };
+
+/// Somebody at a terminal waits for the end. Turns that are cut go on at the next start.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
 
 impl ServeArguments {
     pub fn faults(&self) -> Vec<String> {
@@ -162,6 +169,7 @@ pub async fn run(
     let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
         origins: arguments.edge.origins(),
+        console: arguments.edge.shows_console(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
@@ -186,24 +194,34 @@ pub async fn run(
     // The gateway cuts off what is still open when its grace is over; the worker has its own time
     // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
+    let cut = hurry.child_token();
     let stop = StopSignals {
-        now: hurry.child_token(),
+        now: cut.clone(),
         ..stop
     };
+    let interrupted = signals::interrupted()?;
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
     let banner = Banner {
         address,
         tls,
         authenticated: arguments.edge.authenticates(),
+        console: arguments.edge.shows_console(),
     };
     let _ = if arguments.audit.takes_stdout() {
         writeln!(std::io::stderr(), "{}", banner.text())
     } else {
         writeln!(std::io::stdout(), "{}", banner.text())
     };
+    let cut_short = async {
+        interrupted.await;
+        sleep(INTERRUPT_GRACE).await;
+        cut.cancel();
+        pending::<Infallible>().await
+    };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,
+        never = cut_short => match never {},
         reason = failed => return Err(OutputClosed(reason).into()),
     };
     worker_stop.cancel();
@@ -231,7 +249,7 @@ fn open(arguments: &ServeArguments) -> anyhow::Result<EmbeddedServices> {
             store: Arc::new(MemoryStore::default()),
             files: None,
             keys: SigningKeys::fixed(KeyRing::parse(&generate(Algorithm::HS256))?),
-            failed: Box::pin(std::future::pending()),
+            failed: Box::pin(pending()),
         });
     }
     let store = FileStore::open(&arguments.data_dir)?;

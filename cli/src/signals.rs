@@ -3,6 +3,14 @@
 use baton_gateway::StopSignals;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Returns when somebody presses Ctrl-C. It is heard from the call on.
+pub fn interrupted() -> std::io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        interrupt.recv().await;
+    })
+}
+
 /// The first SIGTERM or SIGINT asks for an orderly end, the second for one at once.
 pub fn stop() -> std::io::Result<StopSignals> {
     let mut terminate = signal(SignalKind::terminate())?;

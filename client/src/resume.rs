@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use baton_protocol::compose::error;
+use baton_protocol::compose::{self, error};
 use baton_protocol::{ErrorCode, Method};
 use bytes::Bytes;
 use serde_json::json;
@@ -15,14 +15,11 @@ use crate::in_flight::{InFlightState, UnansweredRequest};
 pub fn resumes(in_flight: &InFlightState) -> Vec<Bytes> {
     let sessions = in_flight.sessions().iter().zip(1..);
     let messages = sessions.map(|((session, cwd), number)| {
-        json!({
-            "jsonrpc": "2.0",
-            "id": format!("baton/resume/{number}"),
-            "method": Method::ResumeSession.name(),
-            "params": { "sessionId": session, "cwd": cwd },
-        })
+        let params = json!({ "sessionId": session, "cwd": cwd });
+        let id = format!("baton/resume/{number}");
+        compose::request(id, Method::ResumeSession.name(), params)
     });
-    messages.map(|message| message.to_string().into()).collect()
+    messages.collect()
 }
 
 /// For a request that was made on a connection that is over.

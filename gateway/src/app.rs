@@ -41,6 +41,8 @@ pub struct GatewayConfig {
     pub withdraw_after: Duration,
     /// By which names, and by pages from where, it may be used.
     pub origins: AllowedOrigins,
+    /// Whether there is a page for people at `/`.
+    pub console: bool,
     /// How bytes get here, and what is believed about where they come from.
     pub transport: TransportConfig,
     /// How many commands may wait in one session.
@@ -70,6 +72,7 @@ impl Default for GatewayConfig {
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
             origins: AllowedOrigins::default(),
+            console: true,
             transport: TransportConfig::default(),
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),

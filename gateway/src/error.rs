@@ -61,6 +61,8 @@ pub enum GatewayError {
     /// Of all callers together too much is being received.
     Crowded,
     Method,
+    /// The same, where there is only something to read.
+    ReadOnly,
     NotFound,
     /// Too many streams for sessions that this connection has not opened.
     TooManyStreams,
@@ -221,6 +223,11 @@ impl GatewayError {
                 ErrorCode::InvalidRequest,
                 "use POST, GET or DELETE".into(),
             ),
+            Self::ReadOnly => (
+                S::METHOD_NOT_ALLOWED,
+                ErrorCode::InvalidRequest,
+                "use GET".into(),
+            ),
             Self::NotFound => (
                 S::NOT_FOUND,
                 ErrorCode::InvalidRequest,
@@ -348,7 +355,11 @@ impl IntoResponse for GatewayError {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if status == StatusCode::METHOD_NOT_ALLOWED {
-            headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+            let allowed = match self {
+                Self::ReadOnly => "GET, HEAD",
+                _ => "POST, GET, DELETE",
+            };
+            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
         response
     }

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod archive;
 mod client_description;
+pub mod console;
 pub mod delete;
 pub mod initialize;
 pub mod login;

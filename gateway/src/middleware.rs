@@ -200,6 +200,19 @@ pub async fn probe_routes(State(app): State<Arc<App>>, request: Request, next: N
     }
 }
 
+/// Around the console, which is for everybody who may address the gateway as its clients do.
+pub async fn page_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    match check_origin(&app, &request) {
+        Err(error) => error.into_response(),
+        Ok(page) => {
+            let mut response = next.run(request).await;
+            let headers = response.headers_mut();
+            app.config.origins.stamp(page.as_ref(), headers);
+            response
+        }
+    }
+}
+
 /// Around the routes of agents: a segment that is no valid name matches none. A token in its place
 /// is not looked up.
 pub async fn check_agent_name(request: Request, next: Next) -> Result<Response, GatewayError> {

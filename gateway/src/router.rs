@@ -9,7 +9,7 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, delete, login, post as message, probe, stream, tickets,
+    agents as listed, archive, console, delete, login, post as message, probe, stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -32,6 +32,11 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             layers::probe_routes,
         ));
+    let pages = if app.config.console {
+        console_routes(&app)
+    } else {
+        Router::new()
+    };
     Router::new()
         .route(paths::ACP, acp.clone())
         .route(
@@ -51,10 +56,24 @@ pub fn router(app: Arc<App>) -> Router {
             layers::public_routes,
         ))
         .merge(probes)
+        .merge(pages)
         .fallback(any(|| async { GatewayError::NotFound }))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             layers::resolve_peer,
         ))
         .with_state(app)
+}
+
+fn console_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    let page = get(console::page).fallback(|| async { GatewayError::ReadOnly });
+    let asset = get(console::asset).fallback(|| async { GatewayError::ReadOnly });
+    Router::new()
+        .route("/", page)
+        .route("/console/{*path}", asset)
+        // They hold nothing of anybody, and ask who calls when they are there.
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            layers::page_routes,
+        ))
 }

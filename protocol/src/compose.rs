@@ -22,9 +22,9 @@ struct NotificationMessage<'a, P> {
 }
 
 #[derive(Serialize)]
-struct RequestMessage<'a, P> {
+struct RequestMessage<'a, I, P> {
     jsonrpc: &'static str,
-    id: &'a str,
+    id: I,
     method: &'a str,
     params: P,
 }
@@ -72,8 +72,8 @@ pub fn notification(method: &str, params: impl Serialize) -> Bytes {
     })
 }
 
-/// A request whose id is a string.
-pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
+/// A request whose id is a string or a number.
+pub fn request(id: impl Serialize, method: &str, params: impl Serialize) -> Bytes {
     bytes(&RequestMessage {
         jsonrpc: "2.0",
         id,
@@ -139,6 +139,14 @@ mod tests {
         assert_eq!(
             error("\"a\"", ErrorCode::QueueFull, "full \"now\""),
             r#"{"jsonrpc":"2.0","id":"a","error":{"code":4003,"message":"full \"now\""}}"#
+        );
+        assert_eq!(
+            request(7, "x", ()),
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":null}"#
+        );
+        assert_eq!(
+            request("a", "x", ()),
+            r#"{"jsonrpc":"2.0","id":"a","method":"x","params":null}"#
         );
         assert_eq!(
             cancel_request("s:1"),

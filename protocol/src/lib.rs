@@ -13,6 +13,7 @@
 //! | fields of `_meta` that belong to Baton | [`meta`] |
 //! | the largest message, the longest fields | [`limits`] |
 //! | kinds of `session/update` | [`update`] |
+//! | notices of turns, for clients that ask for them | [`turn_notice`] |
 //! | messages that Baton writes itself | [`compose`] |
 //! | another session id in a message, every other byte as it was | [`address`] |
 //!
@@ -28,6 +29,7 @@ pub mod inbound;
 pub mod limits;
 pub mod meta;
 pub mod method;
+pub mod turn_notice;
 pub mod update;
 
 pub use close_code::CloseCode;

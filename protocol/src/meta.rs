@@ -10,6 +10,8 @@ pub const CONNECTION: &str = "baton/connection";
 pub const FORK: &str = "baton/fork";
 /// `session/load` and `session/resume` without taking control.
 pub const OBSERVE: &str = "baton/observe";
+/// In a client's capabilities: it wants to know when turns begin and end.
+pub const TURNS: &str = "baton/turns";
 /// The usage of a session in a list.
 pub const USAGE: &str = "baton/usage";
 /// An agent binds values to its session.

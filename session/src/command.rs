@@ -83,6 +83,8 @@ pub struct ClientCapabilities {
     pub elicitation: bool,
     pub url_elicitation: bool,
     pub boolean_options: bool,
+    /// It wants to know when turns begin and end, also those of other clients.
+    pub turn_notices: bool,
 }
 
 impl ClientCapabilities {
@@ -94,6 +96,7 @@ impl ClientCapabilities {
             (self.elicitation, 'e'),
             (self.url_elicitation, 'u'),
             (self.boolean_options, 'b'),
+            (self.turn_notices, 'n'),
         ];
         flags
             .iter()
@@ -111,6 +114,7 @@ impl ClientCapabilities {
             elicitation: has('e'),
             url_elicitation: has('u'),
             boolean_options: has('b'),
+            turn_notices: has('n'),
         }
     }
 }

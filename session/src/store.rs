@@ -318,6 +318,10 @@ pub const TAKEOVER_WINDOW: Duration = Duration::from_secs(1);
 pub struct DueSessions {
     pub at: StoreTime,
     pub sessions: Vec<SessionId>,
+    /// The answer came over another connection than the last one, perhaps from another server. The
+    /// store may have been away in between, or know less than before: leases that ran out say
+    /// nothing about their holders.
+    pub reconnected: bool,
 }
 
 /// A session in a worker's hands, with all it needs to go on.

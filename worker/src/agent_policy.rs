@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 
 use baton_protocol::address::readdress_params;
-use baton_protocol::{ErrorCode, Method, meta};
+use baton_protocol::{ErrorCode, Method, compose, meta};
 use baton_session::metrics::LabeledCounter;
-use serde::Serialize;
+use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -282,13 +282,11 @@ impl AgentAnswer {
     }
 
     /// The members of a JSON-RPC response.
-    pub(crate) fn body(&self) -> String {
-        fn text(value: &impl Serialize) -> String {
-            serde_json::to_string(value).expect("plain data encodes")
-        }
+    /// For the agent that has asked. The id is JSON.
+    pub(crate) fn message(&self, id: &str) -> Bytes {
         match &self.0 {
-            Ok(result) => format!("\"result\":{}", result.get()),
-            Err(failure) => format!("\"error\":{}", text(failure)),
+            Ok(result) => compose::result(id, result.get().as_bytes()),
+            Err(failure) => failure.answer(id),
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct EventWriter {
 struct WriterState {
     events: Vec<Event>,
     bytes: usize,
-    /// Bytes written since the last append that replicas had to confirm.
+    /// What has to be kept of the appends since the last one that replicas had to confirm.
     unconfirmed: usize,
     acks: Vec<CommandId>,
     requests: Vec<AnsweredRequest>,
@@ -350,13 +350,8 @@ impl EventWriter {
         if nothing && changes == ConversationChanges::default() && !release {
             return None;
         }
-        state.unconfirmed += state.bytes;
-        let confirmed = state.unconfirmed >= CONFIRMED_EVERY;
-        if confirmed {
-            state.unconfirmed = 0;
-        }
         let events = std::mem::take(&mut state.events);
-        let append = AppendRequest {
+        let mut append = AppendRequest {
             session: self.session.clone(),
             token: self.token.clone(),
             nonce: self.nonce,
@@ -371,11 +366,19 @@ impl EventWriter {
             bound: metadata.bound,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
-            confirmed,
+            confirmed: false,
         };
+        state.unconfirmed += rewrite_buffer::weight(&append);
+        append.confirmed = state.unconfirmed >= CONFIRMED_EVERY;
+        if append.confirmed {
+            state.unconfirmed = 0;
+        }
         state.bytes = 0;
         state.flushed_at = Some(Instant::now());
         self.emptied.notify_waiters();
         Some(append)
     }
 }
+
+#[cfg(test)]
+mod tests;

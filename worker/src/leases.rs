@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_session::id::{Partition, SessionId};
-use baton_session::store::{ClaimToken, Store};
+use baton_session::store::{self, Claim, ClaimToken, Claimant, Store, WorkerStore};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -184,6 +184,23 @@ impl Drop for LeaseReservation {
     }
 }
 
+/// Claims a session. A lease that has nearly run out when its claim is known is renewed at once:
+/// replicas may have taken long to confirm it.
+pub(crate) async fn claim(
+    store: &dyn WorkerStore,
+    session: &SessionId,
+    claimant: &Claimant,
+) -> store::Result<Option<Claim>> {
+    let began = Instant::now();
+    let claimed = store.claim(session, claimant).await?;
+    if claimed.is_none() || began.elapsed() <= claimant.lease / 3 {
+        return Ok(claimed);
+    }
+    let ours = [(session.clone(), claimant.token.clone())];
+    let lost = store.renew(&ours, claimant.lease).await?;
+    Ok(claimed.filter(|_| lost.is_empty()))
+}
+
 /// The slot of the session that has been idle for the longest time.
 pub(crate) fn longest_idle(held: &[(SessionId, Arc<HeldSession>)]) -> Option<&Arc<SessionSlot>> {
     let resting = held.iter().filter_map(|(_, held)| {
@@ -194,6 +211,9 @@ pub(crate) fn longest_idle(held: &[(SessionId, Arc<HeldSession>)]) -> Option<&Ar
         .min_by_key(|(since, _)| *since)
         .map(|(_, slot)| slot)
 }
+
+#[cfg(test)]
+mod slow_claims;
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,8 @@ impl RewriteBuffer {
     }
 }
 
-fn weight(append: &AppendRequest) -> usize {
+/// What it takes to keep it.
+pub(crate) fn weight(append: &AppendRequest) -> usize {
     let field = |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, |field| field.len());
     let events = append
         .events

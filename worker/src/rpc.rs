@@ -1,11 +1,10 @@
-//! Failures as clients see them, and the answers to commands. Messages are composed by
-//! `baton_protocol::compose`.
+//! Failures as clients see them, and the answers to commands.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use baton_protocol::envelope::EnvelopeError;
-use baton_protocol::{Envelope, ErrorCode};
+use baton_protocol::{Envelope, ErrorCode, compose};
 use baton_session::command::QueuedCommand;
 use baton_session::event::{Event, ResponseRecipient};
 use bytes::Bytes;
@@ -53,6 +52,11 @@ impl Failure {
         Self::new(ErrorCode::InternalError, message)
     }
 
+    /// The answer with this failure. The id is JSON.
+    pub fn answer(&self, id: &str) -> Bytes {
+        compose::error_with(id, self.code, &self.message, self.data.clone())
+    }
+
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.value()
     }
@@ -65,18 +69,7 @@ pub(crate) fn raw(value: &Value) -> Box<RawValue> {
 
 /// In the place of a client's answer that did not come.
 pub fn no_answer(id: &str, why: &str) -> Bytes {
-    #[derive(Serialize)]
-    struct ErrorResponse<'a> {
-        jsonrpc: &'static str,
-        id: &'a str,
-        error: Failure,
-    }
-    let refused = ErrorResponse {
-        jsonrpc: "2.0",
-        id,
-        error: Failure::internal(why),
-    };
-    to_text(&refused).into()
+    compose::error(&to_text(&id), ErrorCode::InternalError, why)
 }
 
 /// The answer to a command, for the client that sent it; `None` for a notification.
@@ -86,11 +79,10 @@ pub fn response(
     outcome: Result<impl Serialize, Failure>,
 ) -> Option<Event> {
     let request: Arc<str> = asked.command.request.clone()?;
-    let body = match outcome {
-        Ok(result) => format!("\"result\":{}", to_text(&result)),
-        Err(failure) => format!("\"error\":{}", to_text(&failure)),
+    let message = match outcome {
+        Ok(result) => compose::result(&request, to_text(&result).as_bytes()),
+        Err(failure) => failure.answer(&request),
     };
-    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{request},{body}}}").into();
     let to = ResponseRecipient {
         connection: asked.command.connection.clone(),
         request,

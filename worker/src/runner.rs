@@ -265,18 +265,8 @@ impl Runner {
             lease: self.config.lease,
             takes_over,
         };
-        let began = Instant::now();
-        let claim = self.store.claim(session, &claimant);
+        let claim = leases::claim(&*self.store, session, &claimant);
         let claimed = self.outages.watch(session.partition(), claim).await;
-        let claimed = match claimed {
-            // Replicas may have taken so long to confirm it that it has nearly run out.
-            Ok(Some(claim)) if began.elapsed() > self.config.lease / 3 => {
-                let ours = [(session.clone(), claimant.token.clone())];
-                let lost = self.store.renew(&ours, self.config.lease).await;
-                lost.map(|lost| lost.is_empty().then_some(claim))
-            }
-            claimed => claimed,
-        };
         match claimed {
             Ok(Some(claim)) => {
                 reserved.held.grant();
@@ -361,18 +351,17 @@ impl Runner {
             // Some of those that are due may be held here, their leases being late.
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
-            let due = self.outages.watch(partition, due).await?;
+            let (due, takes_over) = self.outages.watch_due(partition, due).await?;
             if !self.has_room() {
                 // Other workers may have room, so a hint evicts nothing. A session that is still
                 // due has found none, and gets the place of one that is idle.
-                if due.sessions.iter().any(|id| self.leases.get(id).is_none()) {
+                if due.iter().any(|id| self.leases.get(id).is_none()) {
                     self.evict_longest_idle();
                 }
                 return Ok(());
             }
-            let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);
             let mut claimed = false;
-            for session in &due.sessions {
+            for session in &due {
                 let Some(slot) = self.try_take_slot() else {
                     return Ok(());
                 };

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_session::id::Partition;
-use baton_session::store;
+use baton_session::id::{Partition, SessionId};
+use baton_session::store::{self, DueSessions, StoreTime};
 use tokio::time::Instant;
 
 /// A slower reply counts as an outage.
@@ -50,14 +50,37 @@ impl StoreOutages {
         self.seen().everywhere = Instant::now();
     }
 
+    fn note(&self, partition: Partition) {
+        let back = Some(Instant::now());
+        self.seen().partitions.insert(partition, back);
+    }
+
     /// Whether the last outage is too recent to take sessions over.
-    pub fn is_recent(&self, partition: Partition) -> bool {
+    fn is_recent(&self, partition: Partition) -> bool {
         let seen = self.seen();
         match seen.partitions.get(&partition) {
             Some(None) => true,
             Some(Some(back)) => seen.everywhere.max(*back).elapsed() < self.hold_off,
             None => seen.everywhere.elapsed() < self.hold_off,
         }
+    }
+
+    /// As [`Self::watch`], for a look at what is due. Returns the sessions, and the time of the
+    /// look if those whose lease ran out may be taken over.
+    ///
+    /// A connection that is new may be the first sign of an outage: answers can be faster than the
+    /// signal that others were lost.
+    pub async fn watch_due(
+        &self,
+        partition: Partition,
+        look: impl Future<Output = store::Result<DueSessions>>,
+    ) -> store::Result<(Vec<SessionId>, Option<StoreTime>)> {
+        let due = self.watch(partition, look).await?;
+        if due.reconnected {
+            self.note(partition);
+        }
+        let takes_over = (!self.is_recent(partition)).then_some(due.at);
+        Ok((due.sessions, takes_over))
     }
 
     /// Runs a step and records whether the store was unavailable or slow.
@@ -113,5 +136,30 @@ mod tests {
         assert!(outages.is_recent(here));
         outages.note_everywhere();
         assert!(outages.is_recent(there));
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_answers_over_a_new_connection_may_have_been_away() {
+        let outages = StoreOutages::new(Duration::from_secs(2));
+        let (here, there) = (Partition(1), Partition(2));
+        let look = async |partition: Partition, reconnected: bool| {
+            let found = async {
+                Ok(DueSessions {
+                    at: 7,
+                    reconnected,
+                    ..Default::default()
+                })
+            };
+            let looked = outages.watch_due(partition, found).await;
+            looked.expect("the store answers").1
+        };
+        advance(SHORTEST_HOLD_OFF).await;
+        assert_eq!(look(here, false).await, Some(7));
+        // No answer was missed, and none was late.
+        assert_eq!(look(here, true).await, None);
+        assert_eq!(look(there, false).await, Some(7));
+        advance(SHORTEST_HOLD_OFF / 2).await;
+        assert_eq!(look(here, false).await, None);
+        advance(SHORTEST_HOLD_OFF / 2).await;
+        assert_eq!(look(here, false).await, Some(7));
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use baton_client::{Connection, MessageReceiver, MessageSender};
-use baton_protocol::ErrorCode;
+use baton_protocol::{ErrorCode, compose};
+use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
 /// For what is still to be handed over when the end has come.
@@ -72,29 +73,29 @@ impl ChatPeer {
     pub async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<u64> {
         self.requests += 1;
         let id = self.requests;
-        self.send(json!({ "id": id, "method": method, "params": params }))
-            .await?;
+        self.send(compose::request(id, method, params)).await?;
         Ok(id)
     }
 
     pub async fn notify(&self, method: &str, params: Value) -> anyhow::Result<()> {
-        self.send(json!({ "method": method, "params": params }))
-            .await
+        self.send(compose::notification(method, params)).await
     }
 
     pub async fn answer(&self, id: Value, result: Value) -> anyhow::Result<()> {
-        self.send(json!({ "id": id, "result": result })).await
+        let result = result.to_string();
+        let message = compose::result(&id.to_string(), result.as_bytes());
+        self.send(message).await
     }
 
     pub async fn has_no(&self, method: &str, id: Value) -> anyhow::Result<()> {
         let text = format!("this client has no {method}");
-        let error = json!({ "code": ErrorCode::MethodNotFound.value(), "message": text });
-        self.send(json!({ "id": id, "error": error })).await
+        let code = ErrorCode::MethodNotFound;
+        self.send(compose::error(&id.to_string(), code, &text))
+            .await
     }
 
-    async fn send(&self, mut message: Value) -> anyhow::Result<()> {
-        message["jsonrpc"] = "2.0".into();
-        Ok(self.sender.send(message.to_string()).await?)
+    async fn send(&self, message: Bytes) -> anyhow::Result<()> {
+        Ok(self.sender.send(message).await?)
     }
 
     /// May be dropped and called again: nothing is lost by that.

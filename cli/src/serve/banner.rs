@@ -14,6 +14,8 @@ pub struct Banner {
     pub tls: bool,
     /// Callers have to bring a credential.
     pub authenticated: bool,
+    /// There is a page for people.
+    pub console: bool,
 }
 
 impl Banner {
@@ -40,8 +42,15 @@ impl Banner {
         .into_iter()
         .filter_map(|(applies, hint)| applies.then_some(hint))
         .collect();
+        let page = if self.console {
+            format!(
+                "Talk to its agent in a browser:\n\n    {scheme}://{local}/\n\nor from another "
+            )
+        } else {
+            "Talk to its agent from another ".to_owned()
+        };
         format!(
-            "Baton listens on {scheme}://{address}/acp\n\nTalk to its agent from another \
+            "Baton listens on {scheme}://{address}/acp\n\n{page}\
              shell:\n\n    {program} chat {scheme}://{local}{hints}\n\nThe same with curl, in \
              three requests: {FIRST_TURN}\nCtrl-C stops."
         )
@@ -97,6 +106,7 @@ mod tests {
             address: address.parse().expect("an address"),
             tls: false,
             authenticated: false,
+            console: true,
         }
     }
 
@@ -105,6 +115,10 @@ mod tests {
         let text = banner("127.0.0.1:8080").with_program("baton");
         assert!(text.starts_with("Baton listens on http://127.0.0.1:8080/acp\n"));
         assert!(text.contains("\n    baton chat http://127.0.0.1:8080\n"));
+        assert!(
+            text.contains("in a browser:\n\n    http://127.0.0.1:8080/\n"),
+            "{text}"
+        );
         assert!(text.contains(FIRST_TURN) && !text.contains("curl -"));
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use baton_client::{Endpoint, OpenedConnection, RequestFailure, SseStream, StreamEvent};
+use baton_protocol::{Method, compose, meta};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,7 +52,7 @@ impl<'a> SessionsConnection<'a> {
         let params = json!({ "protocolVersion": 1 });
         // There is a connection whatever the answer is: sessions can be looked at while no agent
         // runs.
-        let opened = server.initialize(request(0, "initialize", &params).into());
+        let opened = server.initialize(request(0, Method::Initialize, &params));
         let opened = opened.await.map_err(|failure| told(server, &failure))?;
         Ok(Self {
             server,
@@ -62,21 +64,21 @@ impl<'a> SessionsConnection<'a> {
     /// Makes a request; its updates are shown to `see` before the result comes.
     pub async fn call(
         &self,
-        method: &str,
+        method: Method,
         params: &Value,
         mut see: impl FnMut(&RawValue) -> anyhow::Result<()>,
     ) -> anyhow::Result<Value> {
         let id = self.asked.get() + 1;
         self.asked.set(id);
         let request = request(id, method, params);
-        let events = SseStream::one_shot(self.server, &self.opened.token, request.into());
+        let events = SseStream::one_shot(self.server, &self.opened.token, request);
         let mut events = events
             .await
             .map_err(|failure| told(self.server, &failure))?;
         loop {
             let item = events.next().await;
-            let item =
-                item.with_context(|| format!("the answer to {method} broke off: try again"))?;
+            let item = item
+                .with_context(|| format!("the answer to {} broke off: try again", method.name()))?;
             let Some(StreamEvent::Message(message)) = item.news else {
                 continue;
             };
@@ -129,10 +131,9 @@ pub fn update_of(message: &[u8]) -> Option<&RawValue> {
 /// To look at a session without taking control of it, opening it again or changing what it works
 /// with.
 pub fn observing(session: &str) -> Value {
-    let meta = json!({ "baton/observe": true });
-    json!({ "sessionId": session, "_meta": meta })
+    json!({ "sessionId": session, "_meta": { meta::OBSERVE: true } })
 }
 
-fn request(id: u64, method: &str, params: &Value) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+fn request(id: u64, method: Method, params: &Value) -> Bytes {
+    compose::request(id, method.name(), params)
 }

@@ -1,5 +1,6 @@
 //! `baton sessions delete ID`
 
+use baton_protocol::Method;
 use clap::Args;
 use serde_json::json;
 
@@ -17,6 +18,6 @@ pub async fn run(
     options: &DeleteOptions,
 ) -> anyhow::Result<()> {
     let params = json!({ "sessionId": options.session });
-    let deleted = connection.call("session/delete", &params, |_| Ok(()));
+    let deleted = connection.call(Method::DeleteSession, &params, |_| Ok(()));
     deleted.await.map(drop)
 }

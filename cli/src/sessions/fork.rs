@@ -1,6 +1,7 @@
 //! `baton sessions fork ID`
 
 use anyhow::anyhow;
+use baton_protocol::{Method, meta};
 use clap::Args;
 use serde_json::json;
 
@@ -33,9 +34,11 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let mut params = json!({ "sessionId": options.session });
     if let Some(message) = &options.at {
-        params["_meta"] = json!({ "baton/fork": { "atMessageId": message } });
+        params["_meta"] = json!({ meta::FORK: { "atMessageId": message } });
     }
-    let answer = connection.call("session/fork", &params, |_| Ok(())).await?;
+    let answer = connection
+        .call(Method::ForkSession, &params, |_| Ok(()))
+        .await?;
     let child = answer["sessionId"].as_str();
     let child = child.ok_or_else(|| anyhow!("the answer names no session"))?;
     if options.json {

@@ -1,5 +1,6 @@
 //! `baton sessions list`
 
+use baton_protocol::Method;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -52,7 +53,9 @@ async fn all(
         None => json!({}),
     };
     while sessions.len() < limit {
-        let mut page = connection.call("session/list", &params, |_| Ok(())).await?;
+        let mut page = connection
+            .call(Method::ListSessions, &params, |_| Ok(()))
+            .await?;
         if let Value::Array(found) = page["sessions"].take() {
             sessions.extend(found);
         }

@@ -1,5 +1,6 @@
 //! `baton sessions show ID`
 
+use baton_protocol::Method;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
@@ -39,7 +40,7 @@ pub async fn run(
             out.write(std::mem::take(&mut heading))?;
             out.write(transcript.tell(update.get()))
         };
-        connection.call("session/load", &params, see).await?;
+        connection.call(Method::LoadSession, &params, see).await?;
         out.write(heading + &transcript.end())
     }
 }
@@ -56,7 +57,7 @@ async fn document(
         updates.push(update.to_owned());
         Ok(())
     };
-    let mut result = connection.call("session/load", params, see).await?;
+    let mut result = connection.call(Method::LoadSession, params, see).await?;
     // Not all of it: there is a token in it.
     let document = SessionDocument {
         session_id: session,

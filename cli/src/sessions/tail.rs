@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_client::{Endpoint, RequestFailure, SseStream, StreamEvent, StreamItem};
+use baton_protocol::Method;
 use clap::Args;
 use tokio::time::sleep;
 
@@ -82,7 +83,9 @@ impl LogTail<'_> {
         let stream = self.connection.stream(self.session, None).await;
         let stream = stream.map_err(|failure| told(self.server, &failure))?;
         let params = observing(self.session);
-        let joined = self.connection.call("session/resume", &params, |_| Ok(()));
+        let joined = self
+            .connection
+            .call(Method::ResumeSession, &params, |_| Ok(()));
         joined.await?;
         Ok(stream)
     }

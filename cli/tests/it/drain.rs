@@ -173,12 +173,12 @@ async fn after_the_grace_streams_are_cut_and_their_places_recorded() {
 }
 
 #[tokio::test]
-async fn on_a_laptop_one_signal_finishes_the_turn_and_a_second_ends_it() {
+async fn on_a_laptop_sigterm_finishes_the_turn_and_a_second_signal_ends_it() {
     let mut baton = Served::start().await;
     let client = Client::initialize(&baton.url()).await;
     let session = client.new_session().await;
     let (mut stream, mut chunks) = begun(&client, &session, 1, "/count 20 delay=20").await;
-    baton.process.signal("INT");
+    baton.process.signal("TERM");
     chunks.extend(stream.turn(&json!(1)).await);
     assert_eq!(chunks, counted(20, 1));
     stream.ends().await;
@@ -193,6 +193,24 @@ async fn on_a_laptop_one_signal_finishes_the_turn_and_a_second_ends_it() {
     while stream.next().await.is_some() {}
     assert!(baton.process.exit_status().await.success());
     assert!(baton.process.output().contains("at once"));
+}
+
+/// The grace of SIGTERM is five seconds.
+#[tokio::test]
+async fn on_a_laptop_ctrl_c_does_not_wait_for_the_turn() {
+    let mut baton = Served::start().await;
+    let client = Client::initialize(&baton.url()).await;
+    let session = client.new_session().await;
+    let (mut stream, _) = begun(&client, &session, 1, "/count 1000000 delay=20").await;
+    baton.process.signal("INT");
+    while stream.next().await.is_some() {}
+    assert!(baton.process.exit_status().await.success());
+    let said = baton.process.output();
+    assert!(
+        said.contains("the worker has handed all sessions over"),
+        "{said}"
+    );
+    assert!(!said.contains("the grace is over"), "{said}");
 }
 
 #[tokio::test]

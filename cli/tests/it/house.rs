@@ -100,6 +100,44 @@ fn a_line_wider_than_a_hundred_characters_fails() {
 }
 
 #[test]
+fn names_and_comments_that_have_to_be_learned_fail() {
+    let one_word = "struct Place;\nstruct Known;\nstruct OpenRequest;\n";
+    assert_eq!(
+        faults_of(one_word),
+        "client: 66.7 % of the type names have one word, at most 40 % may"
+    );
+    let shared = "struct OpenRequest;\nmod other {\n    struct OpenRequest;\n}\n";
+    assert_eq!(
+        faults_of(shared),
+        "client: 100.0 % of the type names are there twice, at most 20 % may"
+    );
+    assert_eq!(
+        faults_of("// Who comes again is verified again.\n"),
+        "client: 100.0 % of the sentences in comments open with What or Who, at most 2 % may"
+    );
+    assert_eq!(faults_of("// Whole frames only.\n"), "");
+}
+
+/// Callgrind names a file where it is met first, and has numbers for it from then on. A line after `calls=` is what
+/// the callee costs.
+#[test]
+fn the_walk_counts_files_of_which_a_line_was_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump");
+    let text = "fl=(1) /x/gateway/src/router.rs\nfn=(1) route\n12 3\ncfi=(2) /x/gateway/src/error.rs\ncfn=(2) refuse\n\
+         calls=1 7\n13 90\nfl=(3) session/src/id.rs\nfn=(3) parse\n+2 4\nfi=(4) /rustc/library/core/src/str.rs\n* 8\n\
+         fe=(3)\nfl=(5) /x/.cargo/registry/src/tokio/src/task.rs\n1 5\ntotals: 20\n";
+    fs::write(&dump, text).unwrap();
+    let mut command = Command::new("python3");
+    command
+        .arg(format!("{PROJECT}/scripts/walk"))
+        .arg("--count");
+    let counted = command.arg(&dump).output().expect("python3 runs");
+    let files = String::from_utf8(counted.stdout).unwrap();
+    assert_eq!(files, "gateway/src/router.rs\nsession/src/id.rs\n");
+}
+
+#[test]
 fn the_measures_are_printed_for_every_crate() {
     let printed = house(&[], Path::new(PROJECT));
     let text = String::from_utf8(printed.stdout).unwrap();

@@ -15,6 +15,7 @@ mod cluster;
 mod command_line;
 mod config;
 mod connect;
+mod console;
 mod cursors;
 mod deletion;
 mod doctor;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 mod agents;
 mod commands;
 mod files;
+mod guide;
 mod links;
 mod markdown;
 mod options;

@@ -88,6 +88,8 @@ fn a_dry_run_shows_the_version_everywhere_and_changes_nothing() {
         "+version: 9.8.7",
         "+appVersion: \"9.8.7\"",
         "+## [9.8.7] - 2031-02-03",
+        "-Baton is young and has no release yet.",
+        "+Baton is young.",
         "baton:9.8.7",
         "Cargo.lock",
         "git tag v9.8.7",

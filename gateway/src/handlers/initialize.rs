@@ -164,5 +164,10 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
             .as_ref()
             .is_some_and(|elicitation| elicitation.url.is_some()),
         boolean_options: options.is_some(),
+        turn_notices: client.meta.as_ref().is_some_and(asks_for_turns),
     }
+}
+
+fn asks_for_turns(said: &serde_json::Map<String, Value>) -> bool {
+    said.get(meta::TURNS).is_some_and(|asked| asked == true)
 }

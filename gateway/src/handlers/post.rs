@@ -201,6 +201,7 @@ async fn history(
         principal: access.connection.principal.clone(),
         scope: access.scope(),
         via: DeliveryPath::OneShot,
+        turn_notices: false,
         holder: None,
     };
     Ok(SessionFeed::open(&app.streams, reader, tail, attachment, FeedStart::Directive).await?)

@@ -210,6 +210,7 @@ async fn session_stream(
         principal: connection.principal,
         scope,
         via: DeliveryPath::Session,
+        turn_notices: connection.client.turn_notices,
         holder: Some(holder.name.clone()),
     };
     let feed = SessionFeed::open(&app.streams, reader, tail, attachment, from).await?;

@@ -30,6 +30,7 @@ mod resting;
 mod resume;
 #[cfg(test)]
 mod tests;
+mod turn_notices;
 mod unfinished_work;
 
 pub struct SessionFeed {
@@ -42,6 +43,7 @@ pub struct SessionFeed {
     issuer: TokenIssuer,
     /// The stream this feed writes to.
     via: DeliveryPath,
+    turn_notices: bool,
     takeover: TakeoverWatch,
     attachment: Attachment,
     /// The attachment must be read again.
@@ -86,6 +88,8 @@ pub struct FeedReader {
     /// Of the tokens that it gets with its answers.
     pub scope: TokenScope,
     pub via: DeliveryPath,
+    /// The client wants to know when turns begin and end.
+    pub turn_notices: bool,
     /// The name under which a session stream is held.
     pub holder: Option<String>,
 }
@@ -113,6 +117,7 @@ impl SessionFeed {
             scope: reader.scope,
             issuer: services.issuer.clone(),
             via: reader.via,
+            turn_notices: reader.turn_notices,
             attachment,
             stale: false,
             answered: 0,
@@ -226,8 +231,10 @@ impl SessionFeed {
                 self.withdraw_questions(seq, out);
             }
             self.tail.advance(seq, frame.nonce);
-            self.position = Cursor::live(seq, frame.nonce);
-            if let Some(message) = self.message_for(seq, event) {
+            let before = std::mem::replace(&mut self.position, Cursor::live(seq, frame.nonce));
+            let message = self.message_for(seq, event);
+            self.notice_turn(before, seq, event, out);
+            if let Some(message) = message {
                 self.last_delivered = seq;
                 out.push((self.position, message));
             }

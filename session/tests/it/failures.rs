@@ -152,3 +152,27 @@ async fn who_is_not_polled_holds_up_nobody_else() -> anyhow::Result<()> {
     })
     .await
 }
+
+/// Answers can come before the signal that others were lost, from a server that knows less.
+#[tokio::test]
+async fn what_is_due_says_that_another_connection_was_asked() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let look = async || {
+            let due = store.due(scene.id.partition(), &scene.agent, 10).await?;
+            assert_eq!(due.sessions, [scene.id.clone()]);
+            anyhow::Ok(due.reconnected)
+        };
+        assert_eq!((look().await?, look().await?), (false, false));
+        for _ in 0..3 {
+            let _: i64 = server
+                .command(&["CLIENT", "KILL", "TYPE", "normal"])
+                .await?;
+            assert_eq!((look().await?, look().await?), (true, false));
+        }
+        Ok(())
+    })
+    .await
+}

@@ -10,13 +10,27 @@ use baton_session::conformance::scene::{
     EVERYTHING_THAT_RESTS, EVERYTHING_UNUSED, LONG, OVER, Scene, begin, end, update, updates,
 };
 use baton_session::event::Event;
-use baton_session::id::LogId;
+use baton_session::id::{LogId, Partition};
+use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
+use baton_session::store::redis::script_hashes;
 use baton_session::store::{
-    AppendRequest, ClaimToken, Claimant, Error, Result, SeenPosition, Store, StreamId, StreamTouch,
+    ALIVE, AdoptRequest, AgentCard, AppendRequest, ClaimToken, Claimant, Error, Result,
+    SeenPosition, SessionRecord, Store, StreamId, StreamTouch,
 };
 
 use crate::support::{RedisServer, bounded};
+
+/// Scripts that no step here needs: one is for a store that was restored, one only reads, and is for
+/// connections with very many requests, and the others are for stores that wait for replicas, and
+/// take nothing but the session's key.
+const NOT_TRIED: [&str; 5] = [
+    "confirm_claim",
+    "confirm_events",
+    "unconfirmed",
+    "restored",
+    "request_waits",
+];
 
 /// Everything is kept once more in the second database, to begin again from there.
 const SAVE: &str = "
@@ -66,6 +80,18 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
     deleted.talk("words").await;
     deleted.delete().await;
 
+    let adopted = Scene::planned(store);
+    let adopter = adopted.claimant(LONG);
+    store.adopt(&adoption(&adopted), &adopter).await?;
+    let adopted = Case {
+        what: "adopted",
+        scene: adopted,
+        token: adopter.token,
+    };
+    for name in ["register", "revoke", "spend"] {
+        step(name, &adopted).await?;
+    }
+
     let unheld = |what, scene: Scene| Case {
         what,
         token: scene.claimant(LONG).token,
@@ -78,6 +104,7 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
     };
     Ok(vec![
         running,
+        adopted,
         unheld("waiting", waiting),
         unheld("resting", resting),
         unheld("a parent", parent),
@@ -87,7 +114,10 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
 }
 
 /// Every step that takes a key: its name, and what came of it.
-const STEPS: [&str; 29] = [
+const STEPS: [&str; 41] = [
+    "create",
+    "adopt",
+    "publish",
     "enqueue",
     "cancel",
     "session_of",
@@ -103,7 +133,10 @@ const STEPS: [&str; 29] = [
     "open connection stream",
     "touch",
     "close stream",
+    "last written",
+    "forget watch",
     "read",
+    "read what is confirmed",
     "read outbox",
     "heads",
     "claim",
@@ -117,7 +150,43 @@ const STEPS: [&str; 29] = [
     "tidy",
     "forget",
     "post",
+    "register",
+    "agents",
+    "revoke",
+    "revocations",
+    "spend",
+    "room",
 ];
+
+fn adoption(scene: &Scene) -> AdoptRequest {
+    AdoptRequest {
+        id: scene.id.clone(),
+        principal: scene.principal.clone(),
+        record: SessionRecord {
+            agent: scene.agent.clone(),
+            cwd: "/somewhere".into(),
+            params: "{}".into(),
+            setup: Default::default(),
+            state: "state".into(),
+            view: "view".into(),
+            shown: None,
+            title: "A title".into(),
+            usage: Default::default(),
+            bound: Default::default(),
+            head: 0,
+            updated: 1_700_000_000_000,
+            began: None,
+        },
+    }
+}
+
+fn card(scene: &Scene) -> AgentCard {
+    AgentCard {
+        name: scene.agent.clone(),
+        version: "1".into(),
+        initialize: serde_json::json!({}),
+    }
+}
 
 async fn step(name: &str, case: &Case) -> Result<()> {
     let Case { scene, token, .. } = case;
@@ -134,7 +203,23 @@ async fn step(name: &str, case: &Case) -> Result<()> {
         },
     ];
     match name {
-        "enqueue" => store.enqueue(&scene.findable("9")).await.map(drop),
+        "create" => {
+            let first = scene.first();
+            let key = IdempotencyKey::of(creator, Some("0"), &first.message);
+            store.create(&scene.new_session(), &first, &key).await
+        }
+        "adopt" => {
+            let claimant = scene.claimant(LONG);
+            store.adopt(&adoption(scene), &claimant).await.map(drop)
+        }
+        "publish" => store.publish(id, token).await.map(drop),
+        "enqueue" => {
+            // One of those with which what was noted of others is looked at.
+            let mut requests = (9..).map(|number: u64| scene.findable(&number.to_string()));
+            let request = requests.find(|request| request.key.key.ends_with('0'));
+            let request = request.expect("one in 16 is");
+            store.enqueue(&request).await.map(drop)
+        }
         "cancel" => {
             let cancel = scene.request(scene.command(CommandKind::Cancel, None));
             store.enqueue(&cancel).await.map(drop)
@@ -175,6 +260,15 @@ async fn step(name: &str, case: &Case) -> Result<()> {
         "close stream" => {
             store.close_stream(&touches[0]).await?;
             store.close_stream(&touches[1]).await
+        }
+        "last written" => {
+            store.last_written(&touches[0].stream, "holder").await?;
+            store.last_written(&connection, "holder").await.map(drop)
+        }
+        "forget watch" => store.forget_watch(creator, id, 1).await,
+        "read what is confirmed" => {
+            let read = store.read_confirmed(&scene.log(), 1, 10).await;
+            read.map(drop)
         }
         "read" => store.read(&scene.log(), 1, 10).await.map(drop),
         "read outbox" => {
@@ -221,10 +315,12 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             store.append(&append).await.map(drop)
         }
         "release" => store.release(id, token).await,
-        "tidy" => store
-            .tidy(id.partition(), &EVERYTHING_THAT_RESTS)
-            .await
-            .map(drop),
+        "tidy" => {
+            // What belongs to no partition is done with the first one.
+            store.tidy(Partition(0), &EVERYTHING_THAT_RESTS).await?;
+            let tidied = store.tidy(id.partition(), &EVERYTHING_THAT_RESTS).await;
+            tidied.map(drop)
+        }
         "forget" => store
             .tidy(id.partition(), &EVERYTHING_UNUSED)
             .await
@@ -237,12 +333,28 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             store.has_outbox_room(creator).await?;
             store.post(creator, message, &key).await.map(drop)
         }
+        "register" => {
+            let worker = scene.claimant(LONG).worker;
+            store.register(&card(scene), &worker, ALIVE).await
+        }
+        "agents" => {
+            store.deserted().await?;
+            store.waiting(&scene.agent).await?;
+            store.agents().await.map(drop)
+        }
+        "revoke" => {
+            let subject = RevocationSubject::Principal(scene.principal.clone());
+            store.revoke(&Revocation::at_once(subject)).await.map(drop)
+        }
+        "revocations" => store.revocations().await.map(drop),
+        "spend" => store.spend(id.as_str(), LONG).await.map(drop),
+        "room" => store.has_room().await.map(drop),
         other => unreachable!("{other} is no step"),
     }
 }
 
-#[tokio::test]
-async fn no_step_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+/// What goes wrong with this one of the cases when each key is missing.
+async fn without_each_key(what: &str) -> anyhow::Result<()> {
     let server = RedisServer::start().await?;
     let store = server.store().await?;
     bounded(async {
@@ -250,35 +362,91 @@ async fn no_step_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
         let _: u64 = server.command(&["EVAL", SAVE, "0"]).await?;
         let keys: Vec<String> = server.command(&["KEYS", "*"]).await?;
         ensure!(keys.len() > 30, "there are {} keys", keys.len());
+        let case = cases.iter().find(|case| case.what == what);
+        let case = case.expect("there is such a case");
         let mut faults = Vec::new();
-        for key in &keys {
-            for case in &cases {
-                // The others are of other sessions and connections.
-                let (id, creator) = (case.scene.id.as_str(), case.scene.creator.as_str());
-                let shared = !cases.iter().any(|other| {
-                    key.ends_with(other.scene.id.as_str())
-                        || key.ends_with(other.scene.creator.as_str())
-                });
-                if !(shared || key.ends_with(id) || key.ends_with(creator)) {
-                    continue;
-                }
-                for name in STEPS {
-                    let _: u64 = server.command(&["EVAL", BEGIN_AGAIN, "0", key]).await?;
-                    // Twice: what the first try has left must not break the next one either.
-                    for _ in 0..2 {
-                        if let Err(Error::Broken(fault)) = step(name, case).await {
-                            faults.push(format!("{}, {name}, without {key}: {fault}", case.what));
-                        }
+        for key in keys.iter().filter(|key| concerns(key, case, &cases)) {
+            for name in STEPS {
+                let _: u64 = server.command(&["EVAL", BEGIN_AGAIN, "0", key]).await?;
+                // Twice: what the first try has left must not break the next one either.
+                for _ in 0..2 {
+                    if let Err(Error::Broken(fault)) = step(name, case).await {
+                        faults.push(format!("{what}, {name}, without {key}: {fault}"));
                     }
                 }
             }
         }
-        ensure!(
-            faults.is_empty(),
-            "{} faults:\n{}",
-            faults.len(),
-            faults.join("\n")
-        );
+        let (count, faults) = (faults.len(), faults.join("\n"));
+        ensure!(faults.is_empty(), "{count} faults:\n{faults}");
+        Ok(())
+    })
+    .await
+}
+
+/// Whether it is of this session, of its connection, or of everybody.
+fn concerns(key: &str, case: &Case, cases: &[Case]) -> bool {
+    let is_of = |case: &Case| {
+        key.ends_with(case.scene.id.as_str()) || key.ends_with(case.scene.creator.as_str())
+    };
+    is_of(case) || !cases.iter().any(is_of)
+}
+
+#[tokio::test]
+async fn no_step_with_a_session_that_waits_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("waiting").await
+}
+
+#[tokio::test]
+async fn no_step_with_a_running_session_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("running").await
+}
+
+#[tokio::test]
+async fn no_step_with_a_session_at_rest_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("resting").await
+}
+
+#[tokio::test]
+async fn no_step_with_a_parent_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("a parent").await
+}
+
+#[tokio::test]
+async fn no_step_with_a_fork_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("a fork").await
+}
+
+#[tokio::test]
+async fn no_step_with_a_deleted_session_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("deleted").await
+}
+
+#[tokio::test]
+async fn no_step_with_an_adopted_session_breaks_because_a_key_is_gone() -> anyhow::Result<()> {
+    without_each_key("adopted").await
+}
+
+/// A script that is new has to be tried without its keys, too.
+#[tokio::test]
+async fn the_steps_take_every_script() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        for case in cases(&store).await? {
+            for name in STEPS {
+                let tried = step(name, &case).await;
+                let broken = matches!(&tried, Err(Error::Broken(_)));
+                ensure!(!broken, "{}, {name}: {tried:?}", case.what);
+            }
+        }
+        for (name, hash) in script_hashes() {
+            let known: Vec<bool> = server.command(&["SCRIPT", "EXISTS", &hash]).await?;
+            let tried = known == [true];
+            ensure!(
+                tried != NOT_TRIED.contains(&name),
+                "{name} is tried: {tried}"
+            );
+        }
         Ok(())
     })
     .await

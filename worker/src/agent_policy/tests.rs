@@ -221,7 +221,10 @@ fn mcp_has_a_meta_of_its_own() {
     assert_eq!(told(&closed, "mcp/message", params), expected);
     let result = value(r#"{"result":{"_meta":{"x":1}},"_meta":{"y":1}}"#);
     let answer = closed.answer("mcp/message", Ok(result));
-    assert_eq!(answer.body(), r#""result":{"result":{"_meta":{"x":1}}}"#);
+    assert_eq!(
+        answer.message("1"),
+        r#"{"jsonrpc":"2.0","id":1,"result":{"result":{"_meta":{"x":1}}}}"#
+    );
 }
 
 #[test]
@@ -231,8 +234,8 @@ fn answers_are_looked_at_like_questions() {
         value(r#"{"outcome":{"outcome":"selected","_meta":{"a":1}},"_meta":{"claudeCode":1}}"#);
     let answer = closed.answer("session/request_permission", Ok(result));
     assert_eq!(
-        answer.body(),
-        r#""result":{"outcome":{"outcome":"selected"}}"#
+        answer.message("1"),
+        r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"selected"}}}"#
     );
     let failure = Failure {
         data: Some(json!({ "_meta": { "a": 1 }, "why": "x" })),
@@ -240,11 +243,14 @@ fn answers_are_looked_at_like_questions() {
     };
     let answer = closed.answer("fs/read_text_file", Err(failure));
     assert_eq!(
-        answer.body(),
-        r#""error":{"code":-32603,"message":"no","data":{"why":"x"}}"#
+        answer.message("1"),
+        r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no","data":{"why":"x"}}}"#
     );
     let answer = AgentPolicy::default().answer("_own/question", Ok(value(" null ")));
-    assert_eq!(answer.body(), r#""result":null"#);
+    assert_eq!(
+        answer.message("\"a\""),
+        r#"{"jsonrpc":"2.0","id":"a","result":null}"#
+    );
 }
 
 #[test]

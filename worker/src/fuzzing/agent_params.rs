@@ -35,12 +35,8 @@ pub fn agent_params(data: &[u8]) {
             "{text}"
         );
     }
-    if let Ok(answer) = serde_json::from_str(&format!(
-        "{{{}}}",
-        closed
-            .answer("fs/read_text_file", Ok(params.clone()))
-            .body()
-    )) {
+    let answer = closed.answer("fs/read_text_file", Ok(params.clone()));
+    if let Ok(answer) = serde_json::from_slice(&answer.message("1")) {
         assert!(is_harmless(&answer), "{answer}");
     }
     if let Ok(told) = AgentPolicy::open().message("_x", &params) {

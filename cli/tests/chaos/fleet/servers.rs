@@ -18,6 +18,7 @@ use crate::support::proxy::{Mood, Proxy};
 use crate::support::until;
 
 mod cluster;
+mod moves;
 mod node;
 mod pair;
 mod sentinel;
@@ -215,7 +216,10 @@ impl Servers {
                 ledger.store_is_full(true);
                 self.ask_all(&["config", "set", "maxmemory", "1mb"]);
                 sleep(step.lasts).await;
-                self.ask_all(&["config", "set", "maxmemory", "0"]);
+                // Also of those that are no primaries any more: they may be once again.
+                for node in &self.nodes {
+                    node.ask(&["config", "set", "maxmemory", "0"]);
+                }
                 ledger.store_is_full(false);
             }
             StoreFault::ScriptFlush => _ = self.ask_all(&["script", "flush"]),

@@ -12,19 +12,21 @@ use std::time::Duration;
 use super::markdown::code_blocks;
 use super::{pages, project, read};
 
-const BATON: &str = env!("CARGO_BIN_EXE_baton");
+pub const BATON: &str = env!("CARGO_BIN_EXE_baton");
 
 /// A shell, and everything that it has started; all of it ends with the test.
-struct Shell(Child, PathBuf);
+pub struct Shell(Child, PathBuf);
 
 impl Shell {
-    fn run(folder: PathBuf, script: &str) -> Self {
+    /// `baton` is in the PATH, and before it the programs of the folder.
+    pub fn run(folder: PathBuf, script: &str) -> Self {
         let programs = Path::new(BATON).parent().expect("a folder");
         let path = std::env::var("PATH").expect("a PATH");
+        let path = format!("{}:{}:{path}", folder.display(), programs.display());
         let shell = Command::new("sh")
             .args(["-c", script])
             .current_dir(&folder)
-            .env("PATH", format!("{}:{path}", programs.display()))
+            .env("PATH", path)
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -42,7 +44,7 @@ impl Drop for Shell {
     }
 }
 
-fn free_port() -> String {
+pub fn free_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener
         .local_addr()
@@ -51,14 +53,14 @@ fn free_port() -> String {
         .to_string()
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("baton-pages-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     folder
 }
 
 /// Tries until it succeeds: processes of the page start side by side.
-fn until_it_succeeds(what: &str, attempt: impl Fn() -> Output) -> String {
+pub fn until_it_succeeds(what: &str, attempt: impl Fn() -> Output) -> String {
     let mut last = String::new();
     for _ in 0..150 {
         let output = attempt();
@@ -81,7 +83,7 @@ fn chat(port: &str, prompt: &str) -> String {
     })
 }
 
-fn has_chunks(text: &str, most: usize) {
+pub fn has_chunks(text: &str, most: usize) {
     let places: Vec<_> = (1..=most)
         .map(|k| text.find(&format!("chunk {k} of {most}, prompt 1")))
         .collect();

@@ -41,6 +41,32 @@ pub fn code_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
+/// Commands in indented blocks and in those that say `sh`, each on a line, without comments.
+pub fn shell_commands(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut fence: Option<&str> = None;
+    for line in text.replace("\\\n", "").lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            fence = match fence {
+                Some(_) => None,
+                None => Some(if language == "sh" { "sh" } else { "other" }),
+            };
+            continue;
+        }
+        let command = match fence {
+            Some("sh") => line,
+            Some(_) => continue,
+            None => line.strip_prefix("    ").unwrap_or_default(),
+        };
+        let command = command.split(" #").next().unwrap_or_default();
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if !words.is_empty() {
+            commands.push(words.join(" "));
+        }
+    }
+    commands
+}
+
 /// Targets of links and images that are not on another host.
 pub fn links(text: &str) -> Vec<String> {
     let prose = prose(text);

@@ -156,6 +156,7 @@ impl ConnectionFeed {
             principal: self.connection.principal.clone(),
             scope: self.scope,
             via: DeliveryPath::Connection,
+            turn_notices: self.connection.client.turn_notices,
             holder: None,
         };
         let feed = SessionFeed::open(&self.services, reader, tail, attachment, from);

@@ -74,9 +74,13 @@ impl SessionFeed {
                     nonce: frame.nonce,
                     phase,
                 };
-                if let Event::Update { message, .. } | Event::Echo { message, .. } = event {
-                    out.push((self.position, message.clone()));
-                }
+                let told = match event {
+                    Event::Update { message, .. } | Event::Echo { message, .. } => {
+                        Some(message.clone())
+                    }
+                    other => self.turn_notice(other),
+                };
+                out.extend(told.map(|message| (self.position, message)));
             }
         }
         // Past the end, though nothing of the last frames was before it.
@@ -94,6 +98,7 @@ impl SessionFeed {
         directive: &AttachRequest,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
+        self.notice_state(out).await?;
         let nonce = match directive.upto {
             0 => None,
             upto => self.tail.nonce_of(upto).await?,

@@ -54,6 +54,7 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
         principal: scene.principal.clone(),
         scope: TokenScope::Control,
         via: DeliveryPath::Connection,
+        turn_notices: false,
         holder: None,
     };
     let attachment = attachment.expect("a session");

@@ -125,6 +125,7 @@ impl Stage {
             principal: self.scene.principal.clone(),
             scope: TokenScope::Control,
             via: DeliveryPath::Session,
+            turn_notices: false,
             holder: Some(holder.name.clone()),
         };
         let tail = tail.expect("the store works");

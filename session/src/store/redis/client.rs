@@ -8,7 +8,7 @@ use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument as _;
 
-use super::connection::RedisConnection;
+use super::connection::{ConnectionIdentity, RedisConnection};
 use super::durable::DurableLanes;
 use super::fault;
 use super::memory_guard::MemoryGuard;
@@ -163,6 +163,11 @@ impl RedisClient {
             Ok(Ok(answers)) => !answers.iter().any(is_refused),
             Ok(Err(_)) | Err(_) => false,
         }
+    }
+
+    /// The connection that commands about the key take.
+    pub fn connection_to(&self, key: &[u8]) -> Option<ConnectionIdentity> {
+        self.connection.identity(key)
     }
 
     pub fn waits_for_replicas(&self) -> bool {

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
+use super::connection::ConnectionIdentity;
 use super::fault;
 use super::server_connection::{NodeConnections, ServerConnection};
 use super::servers::ServerAddress;
@@ -73,6 +74,15 @@ impl ClusterConnection {
             }
         }
         answer
+    }
+
+    /// The connection to the node that has the key.
+    pub fn identity(&self, key: &[u8]) -> Option<ConnectionIdentity> {
+        let node = self.slots.owner(slot_of(key)).ok()?;
+        Some(ConnectionIdentity {
+            number: self.connections.to(&node).number(),
+            node: Some(node),
+        })
     }
 
     /// All to one node, in order. Errors of single commands are among the values: what a node has

@@ -6,12 +6,19 @@ use redis::{Cmd, Pipeline, RedisError, Value, from_redis_value};
 
 use super::cluster::ClusterConnection;
 use super::server_connection::ServerConnection;
-use super::servers::{RedisServers, ServerKind};
+use super::servers::{RedisServers, ServerAddress, ServerKind};
 
 #[derive(Clone)]
 pub(super) enum RedisConnection {
     One(Arc<ServerConnection>),
     Cluster(Arc<ClusterConnection>),
+}
+
+/// Tells connections apart: which of them it is, and of which node of a Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConnectionIdentity {
+    pub node: Option<ServerAddress>,
+    pub number: u64,
 }
 
 impl RedisConnection {
@@ -31,6 +38,17 @@ impl RedisConnection {
         match self {
             Self::One(connection) => connection.send(command).await,
             Self::Cluster(cluster) => cluster.send(command, key).await,
+        }
+    }
+
+    /// The connection to the server that has the key, or the last one; `None` if no node has it.
+    pub fn identity(&self, key: &[u8]) -> Option<ConnectionIdentity> {
+        match self {
+            Self::One(connection) => Some(ConnectionIdentity {
+                node: None,
+                number: connection.number(),
+            }),
+            Self::Cluster(cluster) => cluster.identity(key),
         }
     }
 

@@ -73,6 +73,13 @@ macro_rules! scripts {
                 )),*
             })
         }
+
+        /// The names of all scripts, and the hashes that servers know them by.
+        #[cfg(feature = "conformance")]
+        pub fn script_hashes() -> Vec<(&'static str, String)> {
+            let all = scripts();
+            vec![$((all.$name.name, all.$name.hash.clone())),*]
+        }
     };
 }
 

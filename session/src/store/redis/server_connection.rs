@@ -120,6 +120,11 @@ impl ServerConnection {
         state.live.take_if(|live| live.number == number);
     }
 
+    /// How many connections were made: the number of the last one.
+    pub fn number(&self) -> u64 {
+        self.state().made
+    }
+
     fn state(&self) -> MutexGuard<'_, ConnectionState> {
         lock(&self.state)
     }

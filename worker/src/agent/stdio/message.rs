@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use baton_protocol::Envelope;
+use baton_protocol::{Envelope, compose};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -101,28 +101,23 @@ fn reply(result: Option<&RawValue>, error: Option<&RawValue>) -> AgentReply {
 
 /// The line of a call, or of a notification if there is no id.
 pub fn call(id: Option<u64>, message: &AgentMessage) -> Bytes {
-    let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
-    let method = serde_json::to_string(message.method()).expect("text encodes");
-    let params = message.params().get();
-    line(format!(
-        "{{\"jsonrpc\":\"2.0\",{id}\"method\":{method},\"params\":{params}}}"
-    ))
+    let (method, params) = (message.method(), message.params());
+    line(match id {
+        Some(id) => compose::request(id, method, params),
+        None => compose::notification(method, params),
+    })
 }
 
 /// The line that answers an agent's question.
 pub fn answer(id: &RawValue, answer: &AgentAnswer) -> Bytes {
-    let body = answer.body();
-    line(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}"))
+    line(answer.message(id.get()))
 }
 
-/// JSON may be written on several lines; an agent reads one line a message. Line breaks inside of
-/// strings are escaped, so all that are left are blanks.
-fn line(mut message: String) -> Bytes {
-    if message.contains(['\n', '\r']) {
-        message = message.replace(['\n', '\r'], " ");
-    }
-    message.push('\n');
-    message.into()
+/// JSON may be written on several lines; an agent reads one line a message.
+fn line(message: Bytes) -> Bytes {
+    let mut line = Vec::from(compose::one_line(message));
+    line.push(b'\n');
+    line.into()
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::chosen_settings::SettingName;
 
-/// Settings that agents may offer in two ways: by methods of their own, and as options of a category.
+/// A setting that agents may offer in two ways: by a method of its own, and as an option of a
+/// category.
 struct TwofoldSetting {
     category: &'static str,
     field: &'static str,

@@ -1,18 +1,11 @@
 //! Three primaries and three replicas that tell their own addresses: those of the ways to them.
 
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
-
 use super::{Servers, bus_port, manage};
 use crate::support::cluster::address;
 use crate::support::until;
 
 /// Moved at a time: enough that sessions are among them.
 const SLOTS: &str = "300";
-
-/// Longer than any schedule has left when slots break.
-const REPAIRED_WITHIN: Duration = Duration::from_secs(900);
 
 pub fn node(way: u16) -> Vec<String> {
     vec![
@@ -77,26 +70,8 @@ impl Servers {
             "--cluster-yes",
         ]);
         if manage(&words).await.is_err() {
-            // Broken off by another fault: slots are half moved, and stay so until somebody repairs it.
-            self.repair_slots().await;
-        }
-    }
-
-    /// Any primary may repair the slots: the one that was to get them may be gone. Faults go on meanwhile and break repairs off as
-    /// well, so the last try has to come after them.
-    async fn repair_slots(&self) {
-        let deadline = Instant::now() + REPAIRED_WITHIN;
-        loop {
-            let mut said = String::new();
-            for primary in &self.primaries() {
-                match manage(&["fix", &address(primary.port)]).await {
-                    Ok(()) => return,
-                    Err(text) => said = text,
-                }
-            }
-            let over = Instant::now() > deadline;
-            assert!(!over, "the slots are not where they belong: {said}");
-            sleep(Duration::from_millis(100)).await;
+            // Broken off by another fault: slots are half moved, and stay so until somebody ends it.
+            self.end_moves().await;
         }
     }
 }

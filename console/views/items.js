@@ -1,0 +1,133 @@
+// What a turn is made of: words, thoughts, plans, tool calls. Each item is drawn again only when it has
+// changed.
+import { Component, html } from '../vendor.js';
+import { t } from '../texts.js';
+import { oneLine, safeLink, withoutAnsi } from '../markdown.js';
+import { Code, ForkIcon, json } from './parts.js';
+
+const PICTURES = /^image\/(png|jpeg|gif|webp|avif)$/;
+const MOST_LINES = 400;
+
+export class Turn extends Component {
+  shouldComponentUpdate(next) {
+    return next.version !== this.props.version || next.last !== this.props.last
+      || next.finished !== this.props.finished;
+  }
+
+  render({ turn, onFork, finished }) {
+    return html`
+      <section class="turn" aria-label=${t.talk}>
+        ${turn.items.map((item) => html`<${Item} key=${item.key} item=${item} version=${item.version} />`)}
+        ${finished && onFork && html`
+          <div class="turn-tools"><button class="link" onClick=${() => onFork(turn)}
+            aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button></div>`}
+      </section>`;
+  }
+}
+
+class Item extends Component {
+  shouldComponentUpdate(next) {
+    return next.version !== this.props.version;
+  }
+
+  render({ item }) {
+    switch (item.kind) {
+      case 'user': return html`<div class="item user" dir="auto"><span class="hidden">${t.you}: </span>${item.text}</div>`;
+      case 'agent': return html`<div class="item agent" dir="auto">${item.blocks.grow(item.text)}</div>`;
+      case 'thought': return html`
+        <details class="item thought"><summary>${t.thought}</summary>
+          <div dir="auto">${item.blocks.grow(item.text)}</div></details>`;
+      case 'plan': return html`<${Plan} entries=${item.entries} />`;
+      case 'tool': return html`<${Tool} call=${item.call} />`;
+      case 'content': return html`<div class=${`item ${item.by}`}><${Content} content=${item.content} /></div>`;
+      case 'notice': return html`<div class="item notice" dir="auto"><strong>${oneLine(item.title)}</strong> ${oneLine(item.text, 2000)}</div>`;
+      case 'end': return html`<div class="item end" data-failed=${item.failed ? 'yes' : 'no'} dir="auto">${oneLine(item.text, 2000)}</div>`;
+      default: return null;
+    }
+  }
+}
+
+const BOXES = { pending: '○', in_progress: '◐', completed: '●' };
+
+function Plan({ entries }) {
+  return html`
+    <div class="item plan"><p class="label">${t.plan}</p>
+      <ul>${entries.slice(0, 200).map((entry) => html`
+        <li data-status=${entry.status}><span aria-hidden="true">${BOXES[entry.status] ?? '○'}</span>
+          <span dir="auto">${oneLine(entry.content, 500)}</span>
+          <span class="hidden"> (${t.status[entry.status] ?? ''})</span></li>`)}</ul>
+    </div>`;
+}
+
+function Tool({ call }) {
+  const status = call.status ?? 'pending';
+  return html`
+    <details class="item tool" data-status=${status}>
+      <summary><span class="tool-kind">${oneLine(call.kind ?? t.tool, 20)}</span>
+        <span class="tool-title" dir="auto">${oneLine(call.title) || t.tool}</span>
+        <span class="tool-status">${t.status[status] ?? ''}</span></summary>
+      <${ToolBody} call=${call} />
+    </details>`;
+}
+
+export function ToolBody({ call }) {
+  const content = Array.isArray(call.content) ? call.content : [];
+  return html`
+    <div class="tool-body">
+      ${call.locations?.length > 0 && html`<p class="where" dir="ltr">
+        ${call.locations.slice(0, 20).map(({ path, line }) => oneLine(line ? `${path}:${line}` : path)).join('  ')}</p>`}
+      ${call.rawInput !== undefined && html`<p class="label">${t.input}</p><${Code} text=${withoutAnsi(json(call.rawInput))} />`}
+      ${content.map((part) => html`<${ToolContent} part=${part} />`)}
+      ${call.rawOutput !== undefined && html`<p class="label">${t.output}</p><${Code} text=${withoutAnsi(json(call.rawOutput))} />`}
+    </div>`;
+}
+
+function ToolContent({ part }) {
+  if (part.type === 'diff') return html`<${Diff} diff=${part} />`;
+  if (part.type === 'terminal') return html`<p class="muted">${t.terminal} ${oneLine(part.terminalId)}</p>`;
+  if (part.content?.type === 'text') return html`<${Code} text=${withoutAnsi(part.content.text ?? '')} />`;
+  return html`<${Content} content=${part.content} />`;
+}
+
+/** A picture is shown if it came as content; nothing is fetched. SVG is not: it can hold anything. */
+function Content({ content }) {
+  if (content?.type === 'image' && PICTURES.test(content.mimeType) && content.data) {
+    return html`<img class="picture" alt=${t.image} src=${`data:${content.mimeType};base64,${content.data}`} />`;
+  }
+  if (content?.type === 'resource_link') {
+    const href = safeLink(content.uri);
+    const name = oneLine(content.title ?? content.name ?? content.uri);
+    return href
+      ? html`<a class="resource" href=${href} target="_blank" rel="noopener noreferrer nofollow" title=${href}>${name}</a>`
+      : html`<span class="resource" dir="ltr">${name}</span>`;
+  }
+  if (content?.type === 'resource' && typeof content.resource?.text === 'string') {
+    return html`<p class="where" dir="ltr">${oneLine(content.resource.uri)}</p><${Code} text=${withoutAnsi(content.resource.text)} />`;
+  }
+  return html`<span class="muted">[${oneLine(content?.type, 40)}]</span>`;
+}
+
+function Diff({ diff }) {
+  const lines = difference((diff.oldText ?? '').split('\n'), (diff.newText ?? '').split('\n'));
+  return html`
+    <p class="where" dir="ltr">${oneLine(diff.path)}${diff.oldText == null && html` <span class="muted">(${t.newFile})</span>`}</p>
+    <pre class="code diff" tabindex="0" dir="ltr" aria-label=${t.diff}>${lines.map(([sign, text]) => html`
+      <span class="line" data-sign=${sign}><span class="sign">${sign}</span>${withoutAnsi(text)}${'\n'}</span>`)}</pre>`;
+}
+
+/** Lines that are the same at both ends are context; what is between was taken out and put in. */
+function difference(before, after) {
+  let start = 0;
+  while (start < before.length && start < after.length && before[start] === after[start]) start += 1;
+  let end = 0;
+  while (end < before.length - start && end < after.length - start
+    && before.at(-1 - end) === after.at(-1 - end)) end += 1;
+  const context = 3;
+  const lines = [
+    ...after.slice(Math.max(0, start - context), start).map((text) => [' ', text]),
+    ...before.slice(start, before.length - end).map((text) => ['-', text]),
+    ...after.slice(start, after.length - end).map((text) => ['+', text]),
+    ...after.slice(after.length - end, after.length - end + context).map((text) => [' ', text]),
+  ];
+  return lines.slice(0, MOST_LINES);
+}
