@@ -1,4 +1,5 @@
-//! Every metric of a worker: name, help and meaning in one place.
+//! The metrics of a worker: name, help and meaning. Those of agents that are programs have a file of
+//! their own.
 
 use std::fmt;
 use std::sync::Arc;
