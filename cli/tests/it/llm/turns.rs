@@ -141,15 +141,20 @@ async fn a_conversation_is_known_after_a_restart_and_in_a_fork() {
     editor.turn("What is the word?").await;
     baton.kill_and_restart().await;
     let mut again = Editor::begin(&baton.url()).await;
-    again.client.post(load(json!("l"), &editor.session)).await;
     again.session.clone_from(&editor.session);
     again.stream = again.client.session_stream(&editor.session, None).await;
+    again.client.post(load(json!("l"), &editor.session)).await;
     again.answer(&json!("l")).await;
     assert_eq!(again.said(), "The word is pineapple.");
     model.always(|_| ModelScript::text("ok"));
     again.turn("Are you sure?").await;
+    let params = json!({ "sessionId": again.session, "cwd": "/tmp", "mcpServers": [] });
+    let fork = json!({ "jsonrpc": "2.0", "id": "f", "method": "session/fork", "params": params });
     let forked = again
-        .call("session/fork", json!({ "cwd": "/tmp", "mcpServers": [] }))
+        .client
+        .one_shot(fork)
+        .await
+        .response(&json!("f"))
         .await;
     let parent = again.session.clone();
     again.session = forked["result"]["sessionId"]
