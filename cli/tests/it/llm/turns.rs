@@ -124,6 +124,9 @@ async fn modes_models_and_effort_are_chosen_by_options_and_commands() {
         (call.model(), &call.body["reasoning_effort"]),
         ("other", &json!("high"))
     );
+    // They were announced when the session was new: before this client read its stream.
+    editor.client.post(load(json!("l"), &editor.session)).await;
+    editor.answer(&json!("l")).await;
     let commands = editor.updates("available_commands_update");
     assert_eq!(commands[0]["availableCommands"][0]["name"], "model");
 }
