@@ -1,6 +1,6 @@
 //! The marks that the native agent keeps in `_meta["baton/llm"]`, beside what clients are shown:
-//! enough to tell a model its own words again unchanged, and to find the tool call that a question belongs
-//! to. Texts are not repeated here, only how long they are: they were shown before.
+//! enough to tell a model its own words again unchanged, and to find the tool call that a question
+//! belongs to. Texts are not repeated here, only how long they are: they were shown before.
 
 use baton_protocol::meta;
 use serde::{Deserialize, Serialize};
