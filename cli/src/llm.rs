@@ -68,7 +68,9 @@ pub struct LlmOptions {
         help_heading = LLM
     )]
     llm_steps: usize,
-    /// Maximum length of a tool's output, in KiB; the middle of a longer one is left out
+    /// Maximum length of a tool's output, in KiB
+    ///
+    /// Of a longer one the model gets the beginning and the end.
     #[arg(
         long,
         env = "BATON_LLM_TOOL_OUTPUT",
@@ -182,11 +184,16 @@ impl LlmOptions {
     }
 
     fn config(&self, mcp: McpLaunch, idle: Duration) -> Result<LlmConfig, String> {
-        let models = self.llm_model.iter().map(|name| name.trim().to_owned());
+        let mut models: Vec<String> = Vec::new();
+        for name in self.llm_model.iter().map(|name| name.trim()) {
+            if !name.is_empty() && !models.iter().any(|known| known == name) {
+                models.push(name.to_owned());
+            }
+        }
         Ok(LlmConfig {
             provider: self.provider()?,
             mcp: Arc::new(mcp),
-            models: models.filter(|name| !name.is_empty()).collect(),
+            models,
             context: self.llm_context,
             system_prompt: self.system_prompt()?,
             max_steps: self.llm_steps,

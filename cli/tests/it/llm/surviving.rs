@@ -116,6 +116,13 @@ async fn a_finished_tool_never_runs_again() {
         .then(ModelScript::text("never said").until(0, ScriptStep::Stall))
         .then(ModelScript::text("It says alpha."));
     let id = editor.ask("Read").await;
+    while !editor
+        .updates("tool_call_update")
+        .iter()
+        .any(|it| it["status"] == "completed")
+    {
+        editor.next().await;
+    }
     model.call(1).await;
     let holder = staged.holder(&editor.session);
     staged.workers[holder].kill();

@@ -124,6 +124,9 @@ async fn modes_models_and_effort_are_chosen_by_options_and_commands() {
         (call.model(), &call.body["reasoning_effort"]),
         ("other", &json!("high"))
     );
+    // They were announced when the session was new: before this client read its stream.
+    editor.client.post(load(json!("l"), &editor.session)).await;
+    editor.answer(&json!("l")).await;
     let commands = editor.updates("available_commands_update");
     assert_eq!(commands[0]["availableCommands"][0]["name"], "model");
 }
@@ -141,15 +144,20 @@ async fn a_conversation_is_known_after_a_restart_and_in_a_fork() {
     editor.turn("What is the word?").await;
     baton.kill_and_restart().await;
     let mut again = Editor::begin(&baton.url()).await;
-    again.client.post(load(json!("l"), &editor.session)).await;
     again.session.clone_from(&editor.session);
     again.stream = again.client.session_stream(&editor.session, None).await;
+    again.client.post(load(json!("l"), &editor.session)).await;
     again.answer(&json!("l")).await;
     assert_eq!(again.said(), "The word is pineapple.");
     model.always(|_| ModelScript::text("ok"));
     again.turn("Are you sure?").await;
+    let params = json!({ "sessionId": again.session, "cwd": "/tmp", "mcpServers": [] });
+    let fork = json!({ "jsonrpc": "2.0", "id": "f", "method": "session/fork", "params": params });
     let forked = again
-        .call("session/fork", json!({ "cwd": "/tmp", "mcpServers": [] }))
+        .client
+        .one_shot(fork)
+        .await
+        .response(&json!("f"))
         .await;
     let parent = again.session.clone();
     again.session = forked["result"]["sessionId"]

@@ -12,7 +12,7 @@ use super::markdown::shell_commands;
 use super::{project, read};
 
 /// The beginning of each command, the file that has it run, and a word by which it is found there.
-const RUN: [(&str, &str, &str); 29] = [
+const RUN: [(&str, &str, &str); 31] = [
     ("make run", HERE, "fn make_run_builds_and_serves"),
     ("make test", ".ci/run", "make test"),
     ("target/quick/baton chat", HERE, "fn one_process_serves"),
@@ -88,6 +88,16 @@ const RUN: [(&str, &str, &str); 29] = [
         "baton chat https://baton.example.com --prompt",
         HERE,
         "fn one_process_serves",
+    ),
+    (
+        "baton serve --agent llm --llm-url",
+        "cli/tests/it/llm.rs",
+        "async fn served",
+    ),
+    (
+        "baton worker --store redis://127.0.0.1:6379 --agent llm --llm-url",
+        "cli/tests/it/llm.rs",
+        "async fn staged",
     ),
     ("baton doctor", "cli/tests/it/doctor.rs", "fn doctor"),
     ("baton agents", "cli/tests/it/pages/agents.rs", "agents"),

@@ -115,7 +115,7 @@ impl CallRun<'_> {
         !self.call.started && self.asks && settings.decided(&self.call.tool).is_none()
     }
 
-    /// Asks the user, if that has to be. What is returned is instead of the call.
+    /// Asks the user, if that has to be. A returned outcome takes the place of the call.
     pub async fn permit(&mut self, shown: &[Value]) -> Result<Option<ToolOutcome>, TurnEnds> {
         if !self.is_asked_about() {
             let memory = self.context.memory.fields();

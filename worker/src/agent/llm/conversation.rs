@@ -55,7 +55,7 @@ impl LlmConversation {
         let mut reader = HistoryReader::new(SessionHistory::new(config.context), settings.clone());
         opening.replay_log(|event| reader.read(event)).await?;
         if !is_new {
-            // What was chosen outside of turns last is in the state.
+            // The state has the choices that were made last, also outside of turns.
             reader.settings = settings.told_as(&reader.settings);
         }
         Ok(Self {

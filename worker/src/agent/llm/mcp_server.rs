@@ -73,7 +73,7 @@ struct RunningServer {
     changed: Arc<AtomicBool>,
 }
 
-/// What a server says of its own accord.
+/// Takes the notifications of a server.
 struct McpEvents {
     changed: Arc<AtomicBool>,
 }

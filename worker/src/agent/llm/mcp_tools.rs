@@ -34,7 +34,7 @@ pub struct McpTool {
     pub is_idempotent: bool,
 }
 
-/// What the servers offer at the moment.
+/// The offer of the servers at the moment.
 #[derive(Default)]
 pub struct OfferedTools {
     pub tools: Vec<Arc<McpTool>>,

@@ -1,4 +1,4 @@
-//! What a session's agent knows at the moment: shared by the turn that runs and the commands that
+//! The agent's present knowledge of a session: shared by the turn that runs and the commands that
 //! arrive meanwhile.
 
 use std::sync::{Mutex, MutexGuard};

@@ -67,7 +67,7 @@ pub async fn run(
     }
 }
 
-/// What is known of the call when it is over.
+/// Adds the outcome of the call to its span.
 fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
     match outcome {
         Ok(reply) => {
@@ -151,7 +151,7 @@ async fn finish(
     step.finish(reply.message, reply.stop);
 }
 
-/// What of the context is in use after this step.
+/// Tells how much of the context is in use after this step.
 fn usage_update(usage: TokenUsage, context: u64) -> Value {
     let used = usage.input + usage.output;
     json!({ "sessionUpdate": "usage_update", "used": used, "size": context.max(used) })

@@ -1,4 +1,4 @@
-//! What the user is asked before a tool is used, and the answers.
+//! The question to the user before a tool is used, and the answers.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub fn read(answer: &Value) -> PermissionAnswer {
 }
 
 impl PermissionAnswer {
-    /// What is to be remembered.
+    /// The decision to remember, if it is one for good.
     pub fn for_good(self) -> Option<bool> {
         match self {
             Self::AllowAlways => Some(true),

@@ -1,4 +1,4 @@
-//! What is chosen for a session: mode, model and reasoning effort, and the permissions that were
+//! The choices for a session: mode, model and reasoning effort, and the permissions that were
 //! given for good. It is the state of the conversation.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Failure;
 
-/// What the agent may do without asking.
+/// Limits what the agent does without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentMode {

@@ -1,6 +1,6 @@
-//! What the native agent keeps in `_meta["baton/llm"]`, beside what clients are shown: enough to
-//! tell a model its own words again unchanged, and to find the tool call that a question belongs
-//! to. Texts are not repeated here, only how long they are: they were shown before.
+//! The marks that the native agent keeps in `_meta["baton/llm"]`, beside what clients are shown:
+//! enough to tell a model its own words again unchanged, and to find the tool call that a question
+//! belongs to. Texts are not repeated here, only how long they are: they were shown before.
 
 use baton_protocol::meta;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ impl StepMark {
     }
 }
 
-/// What was shown of a message until now.
+/// The shown texts of a message until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShownTexts<'a> {
     pub said: &'a str,

@@ -24,7 +24,7 @@ pub mod run_command;
 mod schema;
 pub mod write_file;
 
-/// What a call may do, which decides whether the user is asked.
+/// The possible effect of a call, which decides whether the user is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolEffect {
     Reads,

@@ -30,7 +30,7 @@ pub fn absolute(cwd: &str, path: &str) -> String {
         .into_owned()
 }
 
-/// What came out of a call.
+/// The outcome of a call.
 #[derive(Debug, Default)]
 pub struct ToolOutcome {
     /// For the model.
@@ -86,7 +86,7 @@ pub fn cut(text: String, most: usize) -> String {
     )
 }
 
-/// What the model gets of a call: its output, and the images in what clients are shown.
+/// The result of a call for the model: its output, and the images in what clients are shown.
 pub fn result_parts(output: Option<String>, shown: Option<&Value>) -> Vec<MessagePart> {
     let shown = shown.and_then(Value::as_array).into_iter().flatten();
     let images = shown.map(|it| &it["content"]);

@@ -1,4 +1,4 @@
-//! What every part of a turn needs.
+//! The surroundings that every part of a turn needs.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What has happened in a turn: the user's words, and steps, each a message of the model and the
+//! The events of a turn so far: the user's words, and steps, each a message of the model and the
 //! tool calls in it. Kept by the turn that runs, and read from the log by one that goes on.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub struct TurnRecord {
 pub struct StepRecord {
     /// Also the id of the message that clients see.
     pub id: String,
-    /// What was shown of an unfinished message.
+    /// The shown part of an unfinished message.
     pub said: String,
     pub thought: String,
     pub thought_id: String,
@@ -63,7 +63,7 @@ pub struct CallResultRecord {
     pub is_error: bool,
 }
 
-/// What a model is told of a call that did not come to its end.
+/// The results of calls that did not come to their end, as the model gets them.
 const NOT_RUN: &str = "This tool call was not carried out: the turn ended before.";
 const UNFINISHED: &str = "The outcome of this tool call is unknown: the turn ended while it ran. \
                           It may have had an effect.";
@@ -134,7 +134,7 @@ impl StepRecord {
             .collect()
     }
 
-    /// What was said of a message that is not complete.
+    /// The part of an unfinished message that was said aloud.
     fn beginning(&self) -> Option<ModelMessage> {
         let part = AssistantPart::Text(self.said.clone());
         let message = AssistantMessage { parts: vec![part] };

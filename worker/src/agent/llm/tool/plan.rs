@@ -76,7 +76,7 @@ impl PlanCall {
     }
 }
 
-/// What the model is told.
+/// The result for the model.
 pub fn result() -> CallResultRecord {
     CallResultRecord {
         content: parts("The user sees the plan."),

@@ -58,7 +58,7 @@ impl ReadFileCall {
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 pub async fn content(
     run: &mut CallRun<'_>,
     path: &str,

@@ -92,7 +92,7 @@ impl RunCommandCall {
             run.ask(KILL, same.clone()).await?;
         }
         let printed = run.ask(Method::TerminalOutput.name(), same.clone()).await;
-        // What the command has done is known, whether or not the terminal can be given back.
+        // The outcome is known, whether or not the terminal can be given back.
         let _ = run.ask(Method::ReleaseTerminal.name(), same).await;
         let output = output_of(&printed?);
         Ok(match exit {
