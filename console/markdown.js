@@ -4,8 +4,16 @@ import { h } from './vendor.js';
 import { t } from './texts.js';
 
 const MAX_DEPTH = 6;
-/** A text without any end of a block is cut here, so that no repaint has to look at all of it. */
+/** A block that does not end is cut here, so that no repaint has to look at all of it. */
 const LONGEST_OPEN = 6000;
+/** Code is one text, which costs less to show than it costs a reader to see it in two. */
+const LONGEST_CODE = 30000;
+/** So much is split at once. It holds more than the longest block. */
+const WINDOW = 65536;
+/** A longer line is words, whatever it begins with. */
+const LONGEST_LINE = 2000;
+
+const longest = (block) => (block.kind === 'code' ? LONGEST_CODE : LONGEST_OPEN);
 
 /** The blocks of a text that grows. What cannot change any more is not looked at again. */
 export class Blocks {
@@ -14,28 +22,50 @@ export class Blocks {
     this.from = 0;
     /** What is settled of a paragraph that goes on. */
     this.carried = [];
+    /** The block that was cut and goes on, if it is a paragraph or code. */
+    this.within = null;
   }
 
   /** @param {string} text what there is now; it begins with what there was before */
   grow(text) {
     for (;;) {
-      const open = text.slice(this.from);
-      const blocks = split(open, 0, this.carried.length > 0);
+      const open = text.slice(this.from, this.from + WINDOW);
+      const isWhole = this.from + open.length === text.length;
+      const blocks = split(open, 0, this.within);
       const last = blocks.at(-1);
-      const isLong = last?.kind === 'p' && last.length > LONGEST_OPEN;
-      while (isLong ? blocks.length > 1 : isSettled(blocks)) this.settle(blocks.shift());
-      if (!isLong) return [...this.settled, ...blocks.map((block, index) => this.node(block, index))];
-      const rest = text.slice(this.from);
-      const at = rest.lastIndexOf(' ', LONGEST_OPEN) + 1 || LONGEST_OPEN;
-      this.carried.push(...inline(rest.slice(0, at)));
-      this.from += at;
+      const isLong = last.length > longest(last);
+      while (isLong || !isWhole ? blocks.length > 1 : isSettled(blocks)) this.settle(blocks.shift());
+      if (isLong) this.cut(text.slice(this.from, this.from + last.length), last);
+      else if (isWhole) return [...this.settled, ...blocks.map((block, index) => this.node(block, index))];
     }
+  }
+
+  /** Settles the first part of a block that is too long. A list, a quote or a table is cut between lines. */
+  cut(text, { kind, fence }) {
+    const most = longest({ kind });
+    if (kind === 'p') {
+      let from = 0;
+      while (text.length - from > most) {
+        const space = text.lastIndexOf(' ', from + most) + 1;
+        const at = space > from ? space : from + most;
+        this.carried.push(...inline(text.slice(from, at)));
+        from = at;
+      }
+      this.from += from;
+      this.within = { kind };
+      return;
+    }
+    const line = text.lastIndexOf('\n', most - 1) + 1;
+    const at = kind === 'code' && line < most / 2 ? most : line || most;
+    for (const block of split(text.slice(0, at), 0, this.within)) this.settle(block);
+    if (kind === 'code') this.within = { kind, fence };
   }
 
   settle(block) {
     this.settled.push(this.node(block, 0));
     this.from += block.length;
     this.carried = [];
+    this.within = null;
   }
 
   node(block, index) {
@@ -50,49 +80,79 @@ const isSettled = (blocks) => blocks.slice(1, -1).some((block) => block.kind !==
 /** @param {string} text */
 export const markdown = (text) => new Blocks().grow(text);
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`\n]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
-const RULE = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
-const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
+// A search that fails has to fail at once: nothing here can match the same characters in two ways.
+const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]/;
+const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}\s*$/;
+const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?:[ \t]+|$)([^]*)/;
 const QUOTE = /^ {0,3}> ?/;
-const TABLE_RULE = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 
-/** `goesOn`: it begins in the middle of a paragraph. */
-function split(text, depth = 0, goesOn = false) {
+/** @returns {{marks: string, language: string}|null} */
+function fenceOf(line) {
+  const [begin, marks] = FENCE.exec(line) ?? [];
+  const language = begin && line.slice(begin.length);
+  return begin && !language.includes('`') ? { marks, language: language.trim() } : null;
+}
+
+/** What a heading says, without the marks that may close it. */
+function headingOf(line) {
+  const [begin, marks] = HEADING.exec(line) ?? [];
+  if (!begin) return null;
+  const text = line.slice(begin.length).trim();
+  let end = text.length;
+  while (text[end - 1] === '#') end -= 1;
+  const isClosed = end === 0 || /\s/.test(text[end - 1]);
+  return { level: marks.length, text: isClosed ? text.slice(0, end).trim() : text };
+}
+
+const isTableRule = (line) => line.length <= LONGEST_LINE
+  && line.trim().replace(/^\|/, '').replace(/\|$/, '').split('|').every((cell) => /^:?-+:?$/.test(cell.trim()));
+
+const begins = (line) => line.length <= LONGEST_LINE
+  && (fenceOf(line) || HEADING.test(line) || ITEM.test(line) || QUOTE.test(line));
+
+/** `within`: it begins in the middle of this block. */
+function split(text, depth = 0, within = null) {
   const lines = text.split('\n');
   const blocks = [];
   let at = 0;
-  const take = (kind, count, node, inner) => {
+  const take = (kind, count, node, more = {}) => {
     const length = lines.slice(at, at + count).reduce((sum, line) => sum + line.length + 1, 0);
-    blocks.push({ kind, length, node, text: inner });
+    blocks.push({ kind, length, node, ...more });
     at += count;
   };
   const takeParagraph = () => {
-    const count = 1 + run(lines, at + 1, (other) => other.trim() !== '' && !FENCE.test(other)
-      && !HEADING.test(other) && !ITEM.test(other) && !QUOTE.test(other));
+    const count = 1 + run(lines, at + 1, (other) => other.trim() !== '' && !begins(other));
     const inner = lines.slice(at, at + count).join('\n');
-    take('p', count, () => paragraph(inner), inner);
+    take('p', count, () => paragraph(inner), { text: inner });
+  };
+  const takeCode = (fence, from) => {
+    const closing = (other) => {
+      const end = other.trim();
+      return end.length >= fence.marks.length && end === fence.marks[0].repeat(end.length);
+    };
+    const end = from + run(lines, from, (other) => !closing(other));
+    const code = lines.slice(from, end).join('\n');
+    take('code', Math.min(end + 1, lines.length) - at, () => codeBlock(code, fence.language), { fence });
   };
   while (at < lines.length) {
     const line = lines[at];
-    const fence = FENCE.exec(line);
-    if (goesOn && at === 0) {
+    const goesOn = at === 0 ? within : null;
+    const fence = fenceOf(line);
+    const heading = headingOf(line);
+    if (goesOn?.kind === 'code') {
+      takeCode(goesOn.fence, at);
+    } else if (goesOn) {
       takeParagraph();
     } else if (line.trim() === '') {
       take('blank', 1, () => null);
+    } else if (line.length > LONGEST_LINE) {
+      takeParagraph();
     } else if (fence) {
-      const closing = (other) => {
-        const end = other.trim();
-        return end.length >= fence[1].length && end === fence[1][0].repeat(end.length);
-      };
-      let end = at + 1;
-      while (end < lines.length && !closing(lines[end])) end += 1;
-      const code = lines.slice(at + 1, end).join('\n');
-      take('code', Math.min(end + 1, lines.length) - at, () => codeBlock(code, fence[2].trim()));
-    } else if (HEADING.test(line)) {
-      const [, marks, rest] = HEADING.exec(line);
+      takeCode(fence, at + 1);
+    } else if (heading) {
       // The page has its own first headings.
-      take('heading', 1, () => h(`h${Math.min(marks.length + 2, 6)}`, null, inline(rest)));
+      take('heading', 1, () => h(`h${Math.min(heading.level + 2, 6)}`, null, inline(heading.text)));
     } else if (RULE.test(line)) {
       take('rule', 1, () => h('hr'));
     } else if (QUOTE.test(line) && depth < MAX_DEPTH) {
@@ -104,7 +164,7 @@ function split(text, depth = 0, goesOn = false) {
         || (other.trim() === '' && ITEM.test(lines[index + 1] ?? '')));
       const inner = lines.slice(at, at + count);
       take('list', count, () => list(inner, depth));
-    } else if (line.includes('|') && TABLE_RULE.test(lines[at + 1] ?? '')) {
+    } else if (line.includes('|') && isTableRule(lines[at + 1] ?? '')) {
       const count = run(lines, at, (other) => other.includes('|'));
       const rows = lines.slice(at, at + count);
       take('table', count, () => table(rows));
@@ -113,7 +173,7 @@ function split(text, depth = 0, goesOn = false) {
     }
   }
   // The last line has no end.
-  if (blocks.length) blocks.at(-1).length -= 1;
+  blocks.at(-1).length -= 1;
   return blocks;
 }
 
@@ -137,7 +197,7 @@ function list(lines, depth) {
   const items = [];
   for (const line of lines) {
     const item = ITEM.exec(line);
-    if (item && item[1].length <= indent.length + 1) items.push([item[4]]);
+    if (item && item[1].length <= indent.length + 1) items.push([item[3]]);
     else items.at(-1).push(line.replace(/^ {1,4}|^\t/, ''));
   }
   const nodes = items.map((inner) => {
@@ -162,12 +222,12 @@ function table(lines) {
 // Code, escapes, images, links, addresses, strong, emphasis, struck. Lengths are limited, so that no
 // text makes a search go back far.
 const INLINE = new RegExp([
-  /(`+)([^`](?:[^\n]{0,2000}?[^`])?)\1(?!`)/.source,
+  /(?<!`)(`{1,9})(?!`)([^\n]{1,2000}?)(?<!`)\1(?!`)/.source,
   /\\([\\`*_{}[\]()#+.!|<>~-])/.source,
-  /(!?)\[([^\]\n]{0,500})\]\(\s*<?([^\s<>()]{0,2000}(?:\([^\s<>()]{0,200}\)[^\s<>()]{0,200})?)>?(?:\s+"[^"\n]{0,200}")?\s*\)/.source,
+  /(!?)\[([^[\]\n]{0,500})\]\([ \t\n]{0,9}<?([^\s<>()]{0,2000}(?:\([^\s<>()]{0,200}\)[^\s<>()]{0,200})?)>?(?:[ \t\n]{1,9}"[^"\n]{0,200}")?[ \t\n]{0,9}\)/.source,
   /<(https?:\/\/[^\s<>]{1,2000}|mailto:[^\s<>]{1,300})>/.source,
   /\b(https?:\/\/[^\s<>()[\]{}"'`*]{1,2000})/.source,
-  /\*\*(?=\S)([^\n]{1,2000}?\S)\*\*/.source,
+  /\*\*(?=\S)((?:[^*\n]|\*(?!\*)){1,2000}?)(?<!\s)\*\*/.source,
   /(?<![\w*])\*(?=[^\s*])([^*\n]{1,1000}?)\*(?!\w)/.source,
   /(?<!\w)_(?=[^\s_])([^_\n]{1,1000}?)_(?!\w)/.source,
   /~~(?=\S)([^~\n]{1,1000}?)~~/.source,
@@ -193,9 +253,10 @@ function piece(match, depth) {
   if (target !== undefined) return bang ? picture(label, target) : link(target, label ? inline(label, depth + 1) : [target], whole);
   if (angle !== undefined) return link(angle, [angle], whole);
   if (bare !== undefined) {
-    const end = /[.,;:!?]+$/.exec(bare)?.[0] ?? '';
-    const url = bare.slice(0, bare.length - end.length);
-    return [link(url, [url], url), end];
+    let end = bare.length;
+    while ('.,;:!?'.includes(bare[end - 1])) end -= 1;
+    const url = bare.slice(0, end);
+    return [link(url, [url], url), bare.slice(end)];
   }
   if (strong !== undefined) return h('strong', null, inline(strong, depth + 1));
   if (star !== undefined || under !== undefined) return h('em', null, inline(star ?? under, depth + 1));
