@@ -32,9 +32,10 @@ export class Blocks {
       const open = text.slice(this.from, this.from + WINDOW);
       const isWhole = this.from + open.length === text.length;
       const blocks = split(open, 0, this.within);
-      const last = blocks.at(-1);
+      const last = blocks.findLast((block) => block.kind !== 'blank') ?? blocks.at(-1);
       const isLong = last.length > longest(last);
-      while (isLong || !isWhole ? blocks.length > 1 : isSettled(blocks)) this.settle(blocks.shift());
+      const kept = isLong ? last : blocks.at(-1);
+      while (isLong || !isWhole ? blocks[0] !== kept : isSettled(blocks)) this.settle(blocks.shift());
       if (isLong) this.cut(text.slice(this.from, this.from + last.length), last);
       else if (isWhole) return [...this.settled, ...blocks.map((block, index) => this.node(block, index))];
     }
