@@ -22,6 +22,9 @@ export class Session {
     this.error = '';
     this.unread = false;
     this.deleting = 0;
+    /** The timer, and then the request, that brings questions here. */
+    this.askingSoon = 0;
+    this.resuming = false;
     this.version = 0;
     this.reset();
   }
@@ -37,6 +40,8 @@ export class Session {
     this.queued = [];
     /** Questions that are open somewhere, by id. */
     this.asked = new Set();
+    /** Those of them that this page has asked to be asked. */
+    this.askedFor = new Set();
     this.stopping = false;
     /** Of the turn that began last. */
     this.turnName = '';

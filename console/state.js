@@ -214,9 +214,7 @@ export class Store {
     session.state = state;
     session.version += 1;
     if (asked) {
-      if (!session.asked.has(asked)) this.call(session);
-      session.asked.add(asked);
-      setTimeout(() => this.askForQuestions(session), TAKE_CONTROL_MS);
+      if (!session.asked.has(asked)) this.askedElsewhere(session, asked);
     } else if (answered) {
       this.settled(answered);
       if (session.asked.size) session.state = 'waiting';
@@ -244,22 +242,43 @@ export class Store {
     const question = this.questions.get(id);
     this.questions.delete(id);
     for (const session of this.sessions.values()) {
+      session.askedFor.delete(id);
       if (session.asked.delete(id) || session.id === question?.session) session.version += 1;
     }
     this.badge();
   }
 
-  /** Questions go to the client in control. A page that somebody looks at asks to be asked, too. */
-  askForQuestions(session) {
-    if (session.attached !== 'open' || document.hidden) return;
-    const unknown = [...session.asked].some((id) => !this.questions.has(id));
-    if (unknown) this.resume(session);
+  askedElsewhere(session, id) {
+    session.asked.add(id);
+    this.call(session);
+    session.askingSoon ||= setTimeout(() => {
+      session.askingSoon = 0;
+      this.askForQuestions(session);
+    }, TAKE_CONTROL_MS);
+  }
+
+  /**
+   * Questions go to the client in control. A page that somebody looks at asks to be asked, too: once
+   * for each, because the answer may be that somebody else was asked.
+   */
+  async askForQuestions(session) {
+    if (session.attached !== 'open' || document.hidden || session.resuming) return;
+    const unknown = [...session.asked].filter((id) => !this.questions.has(id) && !session.askedFor.has(id));
+    if (!unknown.length) return;
+    for (const id of unknown) session.askedFor.add(id);
+    session.resuming = true;
+    await this.resume(session);
+    session.resuming = false;
+    this.askForQuestions(session);
   }
 
   looked() {
     if (document.hidden) return;
     this.client.retryNow();
-    for (const session of this.sessions.values()) this.askForQuestions(session);
+    for (const session of this.sessions.values()) {
+      session.askedFor.clear();
+      this.askForQuestions(session);
+    }
     this.changed();
   }
 
