@@ -9,6 +9,26 @@ export function remembered(name) {
   }
 }
 
+/** @returns {string|null} */
+export function recalled(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Before somebody else uses this browser. */
+export function forgetAll() {
+  try {
+    for (const name of Object.keys(localStorage)) {
+      if (name.startsWith('baton.')) localStorage.removeItem(name);
+    }
+  } catch {
+    // Nothing was kept.
+  }
+}
+
 export function rememberIn(name, key, value) {
   const entries = Object.entries({ ...remembered(name), [key]: value }).slice(-REMEMBERED);
   remember(name, JSON.stringify(Object.fromEntries(entries)));

@@ -2,7 +2,7 @@
 // arrives, and shown by views/. Nothing of it outlives the page: the history is in Baton.
 import { BatonClient } from './baton-client.js';
 import { oneLine } from './markdown.js';
-import { remember, rememberIn, remembered } from './memory.js';
+import { forgetAll, remember, rememberIn, remembered } from './memory.js';
 import { Session, newKey } from './session.js';
 import { t } from './texts.js';
 
@@ -34,7 +34,8 @@ export class Store {
     this.search = '';
     /** @type {'unknown'|'in'|'out'} */
     this.auth = 'unknown';
-    this.loggedIn = false;
+    /** Somebody was in, whose sessions and words this page may hold. */
+    this.entered = false;
     this.listeners = new Set();
     this.route = parseRoute();
     /** Where the tab of the conversation leads back to. */
@@ -69,6 +70,9 @@ export class Store {
       this.changed();
     });
     window.addEventListener('hashchange', () => this.go(parseRoute()));
+    window.addEventListener('storage', ({ key, newValue }) => {
+      if (key === 'baton.login' && newValue) this.startAgain();
+    });
     document.addEventListener('visibilitychange', () => this.looked());
   }
 
@@ -85,8 +89,7 @@ export class Store {
       this.auth = 'out';
     } else if (response?.ok) {
       this.agents = (await response.json()).agents;
-      this.auth = 'in';
-      this.client.open();
+      this.enter();
     } else {
       setTimeout(() => this.start(), 1500);
     }
@@ -109,23 +112,37 @@ export class Store {
     const response = await fetch('/v1/agents', { cache: 'no-store' }).catch(() => null);
     if (!response?.ok) return t.cookieRefused;
     this.agents = (await response.json()).agents;
-    this.auth = 'in';
-    this.loggedIn = true;
-    localStorage.setItem('baton.login', '1');
-    this.client.forget();
-    this.client.open();
-    this.changed();
+    forgetAll();
+    // Each login has its own name, so that other tabs hear of it.
+    remember('baton.login', String(Date.now()));
+    if (this.entered) {
+      this.startAgain();
+    } else {
+      this.enter();
+      this.changed();
+    }
     return '';
+  }
+
+  enter() {
+    this.auth = 'in';
+    this.entered = true;
+    this.client.open();
+  }
+
+  /** Nothing of what was shown stays in this page: the next to log in may be somebody else. */
+  startAgain() {
+    this.client.close();
+    location.hash = '#/';
+    location.reload();
   }
 
   async logout() {
     const headers = { 'Content-Type': 'application/json' };
     this.client.close();
     await fetch('/v1/logout', { method: 'POST', headers, body: '{}' }).catch(() => null);
-    localStorage.removeItem('baton.login');
-    // Nothing of what was shown stays in this page.
-    location.hash = '#/';
-    location.reload();
+    forgetAll();
+    this.startAgain();
   }
 
   // ---- where the page is ----

@@ -1,5 +1,6 @@
 // The connection, honestly: what state it is in, which events came, and a way to cut it.
 import { html } from '../vendor.js';
+import { recalled } from '../memory.js';
 import { t } from '../texts.js';
 
 const SHOWN = 60;
@@ -35,7 +36,7 @@ export function Connection({ store }) {
         <button id="cut" onClick=${() => client.cut()} disabled=${client.state !== 'live'}>${t.cutNow}</button>
         <span class="muted">${t.cutHint}</span>
       </div>
-      ${localStorage.getItem('baton.login') && html`
+      ${recalled('baton.login') && html`
         <div class="row"><button id="logout" onClick=${() => store.logout()}>${t.logout}</button></div>`}
       <h2>${t.events}</h2>
       <div class="table" tabindex="0" role="region" aria-label=${t.events}>

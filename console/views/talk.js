@@ -2,6 +2,7 @@
 import { Component, createRef, html } from '../vendor.js';
 import { t } from '../texts.js';
 import { oneLine } from '../markdown.js';
+import { recalled } from '../memory.js';
 import { ForkIcon, StateMark } from './parts.js';
 import { Question } from './question.js';
 import { Turn } from './items.js';
@@ -212,7 +213,7 @@ class Welcome extends Component {
   constructor({ store }) {
     super();
     const last = store.order.map((id) => store.sessions.get(id)?.cwd).find(Boolean);
-    this.state = { agent: '', cwd: localStorage.getItem('baton.cwd') ?? last ?? '/tmp', busy: false };
+    this.state = { agent: '', cwd: recalled('baton.cwd') ?? last ?? '/tmp', busy: false };
   }
 
   async start(text) {
