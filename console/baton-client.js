@@ -313,12 +313,18 @@ export class BatonClient extends EventTarget {
     this.schedule(code === 1013 ? LONGEST_PAUSE / 4 : undefined);
   }
 
-  /** A socket that could not be opened says not why: a request does. */
-  async check() {
+  async knock() {
     const credential = await this.options.credential?.();
     const url = new URL('/v1/agents', this.options.origin ?? location.href);
     const headers = credential ? { Authorization: credential } : {};
-    const response = await fetch(url, { headers, cache: 'no-store' }).catch(() => null);
+    return fetch(url, { headers, cache: 'no-store', ...cookies(credential) });
+  }
+
+  /** A socket that could not be opened says not why: a request does. */
+  async check() {
+    const response = await this.knock().catch(() => null);
+    // It may have been closed or connected meanwhile.
+    if (!this.wanted || this.socket || this.opening) return;
     if (response?.status === 401 || response?.status === 403) return this.refused(response.status);
     this.failed();
   }
@@ -383,6 +389,9 @@ export class BatonClient extends EventTarget {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
+
+/** Who has no credential is known by the cookie, also to a gateway of another origin. */
+const cookies = (credential) => (credential ? {} : { credentials: /** @type {const} */ ('include') });
 
 function kindOf(kind, message) {
   const update = message?.params?.update?.sessionUpdate;
