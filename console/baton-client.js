@@ -253,13 +253,22 @@ export class BatonClient extends EventTarget {
       if (credential) headers.Authorization = credential;
       const body = JSON.stringify(request.message);
       const url = new URL(request.path, this.options.origin ?? location.href);
-      const response = await fetch(url, { method: 'POST', headers, body });
+      const response = await fetch(url, { method: 'POST', headers, body, ...cookies(credential) });
+      if (isRefusal(response.status)) return this.decline(request, response);
       if (!response.ok) throw new Error(`${response.status}`);
     } catch {
       // Sent again, it joins the first.
       request.sent = false;
       setTimeout(() => this.flush(), 1000);
     }
+  }
+
+  /** Said again, it would be refused again. */
+  async decline(request, response) {
+    const body = await response.json().catch(() => null);
+    if (!this.pending.delete(request.message.id)) return;
+    const message = `the gateway answered with status ${response.status}`;
+    request.reject(new RpcFailure({ code: 0, message, ...body?.error }));
   }
 
   receive(text) {
@@ -389,6 +398,9 @@ export class BatonClient extends EventTarget {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 }
+
+/** Timeouts and limits pass. */
+const isRefusal = (status) => status >= 400 && status < 500 && status !== 408 && status !== 429;
 
 /** Who has no credential is known by the cookie, also to a gateway of another origin. */
 const cookies = (credential) => (credential ? {} : { credentials: /** @type {const} */ ('include') });

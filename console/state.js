@@ -54,6 +54,8 @@ export class Store {
     client.addEventListener('event', () => this.changed());
     client.addEventListener('state', ({ detail }) => {
       if (detail === 'live') this.goesOn();
+      // Nobody knows whether it arrived: it can be asked for again.
+      else for (const session of this.sessions.values()) session.stopping = false;
       this.changed();
     });
     client.addEventListener('renewed', () => this.reattach());
@@ -540,9 +542,18 @@ export class Store {
   }
 }
 
+/** Nothing, if somebody has written it wrong. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
 function parseRoute() {
   const [view, id] = location.hash.replace(/^#\/?/, '').split('/');
-  if (view === 's' && id) return { view: 'talk', session: decodeURIComponent(id) };
+  if (view === 's' && id) return { view: 'talk', session: decoded(id) };
   if (['sessions', 'inbox', 'connection'].includes(view)) return { view, session: null };
   return { view: 'talk', session: null };
 }
