@@ -7,7 +7,7 @@ import { Inbox } from './views/inbox.js';
 import { Login } from './views/login.js';
 import { Sessions } from './views/sessions.js';
 import { Talk } from './views/talk.js';
-import { Logo } from './views/parts.js';
+import { Boundary, Logo } from './views/parts.js';
 
 /** Words need no more than 25 pictures a second. */
 const FRAME_MS = 40;
@@ -48,10 +48,10 @@ class App extends Component {
           <header class="brand">
             <${Logo} /><strong>${t.name}</strong><${ConnectionState} store=${store} />
           </header>
-          <${Sessions} store=${store} compact />
+          <${Boundary}><${Sessions} store=${store} compact /><//>
         </aside>
         <main id="main" class="main" tabindex="-1">
-          <${shown} store=${store} key=${view + (session ?? '')} />
+          <${Boundary} key=${view + (session ?? '')}><${shown} store=${store} /><//>
         </main>
         <nav class="nav" aria-label=${t.name}>
           <${Tab} store=${store} view="talk" href=${talkHref(store)} label=${t.talk} />

@@ -164,7 +164,7 @@ function split(text, depth = 0, within = null) {
       const count = run(lines, at, (other, index) => ITEM.test(other) || /^\s+\S/.test(other)
         || (other.trim() === '' && ITEM.test(lines[index + 1] ?? '')));
       const inner = lines.slice(at, at + count);
-      take('list', count, () => list(inner, depth));
+      take('list', count, () => items(inner, depth));
     } else if (line.includes('|') && isTableRule(lines[at + 1] ?? '')) {
       const count = run(lines, at, (other) => other.includes('|'));
       const rows = lines.slice(at, at + count);
@@ -192,16 +192,16 @@ function codeBlock(code, language) {
     h('code', null, code));
 }
 
-function list(lines, depth) {
+function items(lines, depth) {
   const [, indent, mark] = ITEM.exec(lines[0]);
   const ordered = /\d/.test(mark);
-  const items = [];
+  const found = [];
   for (const line of lines) {
     const item = ITEM.exec(line);
-    if (item && item[1].length <= indent.length + 1) items.push([item[3]]);
-    else items.at(-1).push(line.replace(/^ {1,4}|^\t/, ''));
+    if (item && item[1].length <= indent.length + 1) found.push([item[3]]);
+    else found.at(-1).push(line.replace(/^ {1,4}|^\t/, ''));
   }
-  const nodes = items.map((inner) => {
+  const nodes = found.map((inner) => {
     const task = /^\[([ xX])\]\s+/.exec(inner[0]);
     if (task) inner[0] = inner[0].slice(task[0].length);
     const box = task && h('span', { 'aria-hidden': 'true', class: 'box' }, task[1] === ' ' ? '☐ ' : '☑ ');
@@ -288,13 +288,19 @@ function picture(label, target) {
   return href ? link(href, [words], words) : h('span', { class: 'muted' }, words);
 }
 
+/** What agents send need not be what it should be. */
+export const words = (value) => (['string', 'number', 'boolean'].includes(typeof value) ? String(value) : '');
+
+/** The objects of a list. @returns {any[]} */
+export const list = (value) => (Array.isArray(value) ? value.filter((one) => one && typeof one === 'object') : []);
+
 /** What terminals print, without what only terminals understand. */
-export const withoutAnsi = (text) => text
+export const withoutAnsi = (text) => words(text)
   .replace(/\u001b\][^\u0007\u001b]{0,4096}(?:\u0007|\u001b\\)/g, '')
   .replace(/\u001b[\[()#;?]*[0-9;?]{0,40}[@-~]/g, '')
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u0080-\u009f]/g, '');
 
 /** One line that cannot change the direction or order of what stands around it. */
-export const oneLine = (text, most = 300) => withoutAnsi(String(text ?? ''))
+export const oneLine = (text, most = 300) => withoutAnsi(text)
   .replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, '')
   .replace(/\s+/g, ' ').trim().slice(0, most);

@@ -1,5 +1,5 @@
 // One session as the page knows it: its turns, made of what arrives.
-import { Blocks, oneLine, withoutAnsi } from './markdown.js';
+import { Blocks, list, oneLine, withoutAnsi, words } from './markdown.js';
 import { t } from './texts.js';
 
 const UNFINISHED_ESCAPE = /\u001b(?:\[[0-9;?]{0,40})?$/;
@@ -95,13 +95,13 @@ export class Session {
       case 'agent_thought_chunk': return this.chunk('thought', content, update.messageId);
       case 'tool_call':
       case 'tool_call_update': return this.tool(update);
-      case 'plan': return this.plan(update.entries ?? []);
-      case 'available_commands_update': this.commands = update.availableCommands ?? []; break;
+      case 'plan': return this.plan(list(update.entries));
+      case 'available_commands_update': this.commands = list(update.availableCommands); break;
       case 'current_mode_update': if (this.modes) this.modes.currentModeId = update.currentModeId; break;
-      case 'config_option_update': this.config = update.configOptions ?? []; break;
+      case 'config_option_update': this.config = list(update.configOptions); break;
       case 'session_info_update':
-        if (update.title !== undefined) this.title = update.title ?? '';
-        if (update.updatedAt) this.updatedAt = update.updatedAt;
+        if (update.title !== undefined) this.title = words(update.title);
+        if (update.updatedAt) this.updatedAt = words(update.updatedAt);
         break;
       case 'usage_update': this.usage = update; break;
       case 'notice': this.add('notice', { title: update.title, text: update.description ?? '' }); break;
@@ -120,7 +120,7 @@ export class Session {
     if (content?.type !== 'text') return this.add('content', { by: kind, content });
     if (!goesOn) last = this.add(kind, { text: '', messageId, blocks: new Blocks() });
     // What only terminals understand may come in two parts.
-    const text = (last.held ?? '') + (content.text ?? '');
+    const text = (last.held ?? '') + words(content.text);
     last.held = UNFINISHED_ESCAPE.exec(text)?.[0] ?? '';
     last.text += withoutAnsi(text.slice(0, text.length - last.held.length));
     last.messageId ??= messageId;

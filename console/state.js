@@ -1,7 +1,7 @@
 // What the page knows: sessions, their turns, and the questions of agents. It is changed here, by what
 // arrives, and shown by views/. Nothing of it outlives the page: the history is in Baton.
 import { BatonClient } from './baton-client.js';
-import { oneLine } from './markdown.js';
+import { list, oneLine, words } from './markdown.js';
 import { forgetAll, remember, rememberIn, remembered } from './memory.js';
 import { Session, newKey } from './session.js';
 import { t } from './texts.js';
@@ -209,8 +209,8 @@ export class Store {
     if (method === '$/cancel_request') return this.settled(params?.requestId);
     if (id === undefined) return;
     if (method === 'session/request_permission' || method === 'elicitation/create') {
-      const known = params.sessionId ?? String(id).split(':')[0];
-      this.questions.set(id, { id, session: known, method, params });
+      const known = params?.sessionId ?? String(id).split(':')[0];
+      this.questions.set(id, { id, session: known, method, params: params ?? {} });
       this.session(known).version += 1;
       return this.badge();
     }
@@ -350,7 +350,7 @@ export class Store {
       const session = this.session(entry.sessionId);
       session.cwd = entry.cwd;
       session.updatedAt = entry.updatedAt ?? '';
-      if (entry.title) session.title = entry.title;
+      if (entry.title) session.title = words(entry.title);
       if (!this.order.includes(session.id)) this.order.push(session.id);
       session.version += 1;
     }
@@ -397,7 +397,7 @@ export class Store {
   opened(session, result) {
     session.attached = 'open';
     session.modes = result?.modes ?? null;
-    session.config = result?.configOptions ?? [];
+    session.config = list(result?.configOptions);
     session.version += 1;
   }
 
@@ -483,7 +483,7 @@ export class Store {
     if (option.type === 'boolean') params.type = 'boolean';
     return this.attempt(async () => {
       const result = await this.client.request('session/set_config_option', params);
-      if (result.configOptions) session.config = result.configOptions;
+      if (result?.configOptions) session.config = list(result.configOptions);
       session.version += 1;
     });
   }

@@ -16,7 +16,7 @@ export const t = {
   send: 'Send', queue: 'Queue', stop: 'Stop', stopping: 'Stopping…',
   queued: 'Queued', withdraw: 'Withdraw', you: 'You', thought: 'Thought', plan: 'Plan',
   input: 'Input', output: 'Output', diff: 'Changes', newFile: 'new file', cut: (n) => `${n} more characters are not shown`,
-  terminal: 'Terminal', image: 'Image', imageElsewhere: 'Image that is not shown: it is elsewhere',
+  terminal: 'Terminal', unshown: 'This cannot be shown.', image: 'Image', imageElsewhere: 'Image that is not shown: it is elsewhere',
   status: { pending: 'waiting', in_progress: 'running', completed: 'done', failed: 'failed' },
   tool: 'Tool', question: 'The agent asks', permission: 'Permission', answerAlready: 'Answered elsewhere.',
   submit: 'Submit', decline: 'Decline', required: 'required',

@@ -2,8 +2,8 @@
 // changed.
 import { Component, html } from '../vendor.js';
 import { t } from '../texts.js';
-import { oneLine, safeLink, withoutAnsi } from '../markdown.js';
-import { Code, ForkIcon, json } from './parts.js';
+import { list, oneLine, safeLink, withoutAnsi, words } from '../markdown.js';
+import { Boundary, Code, ForkIcon, json } from './parts.js';
 
 const PICTURES = /^image\/(png|jpeg|gif|webp|avif)$/;
 const MOST_LINES = 400;
@@ -17,7 +17,8 @@ export class Turn extends Component {
   render({ turn, onFork, finished }) {
     return html`
       <section class="turn" aria-label=${t.talk}>
-        ${turn.items.map((item) => html`<${Item} key=${item.key} item=${item} version=${item.version} />`)}
+        ${turn.items.map((item) => html`
+          <${Boundary} key=${item.key} version=${item.version}><${Item} item=${item} version=${item.version} /><//>`)}
         ${finished && onFork && html`
           <div class="turn-tools"><button class="link" onClick=${() => onFork(turn)}
             aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button></div>`}
@@ -71,13 +72,13 @@ function Tool({ call }) {
 }
 
 export function ToolBody({ call }) {
-  const content = Array.isArray(call.content) ? call.content : [];
+  const locations = list(call.locations).slice(0, 20);
   return html`
     <div class="tool-body">
-      ${call.locations?.length > 0 && html`<p class="where" dir="ltr">
-        ${call.locations.slice(0, 20).map(({ path, line }) => oneLine(line ? `${path}:${line}` : path)).join('  ')}</p>`}
+      ${locations.length > 0 && html`<p class="where" dir="ltr">
+        ${locations.map(({ path, line }) => oneLine(line ? `${words(path)}:${words(line)}` : path)).join('  ')}</p>`}
       ${call.rawInput !== undefined && html`<p class="label">${t.input}</p><${Code} text=${withoutAnsi(json(call.rawInput))} />`}
-      ${content.map((part) => html`<${ToolContent} part=${part} />`)}
+      ${list(call.content).map((part) => html`<${ToolContent} part=${part} />`)}
       ${call.rawOutput !== undefined && html`<p class="label">${t.output}</p><${Code} text=${withoutAnsi(json(call.rawOutput))} />`}
     </div>`;
 }
@@ -85,13 +86,13 @@ export function ToolBody({ call }) {
 function ToolContent({ part }) {
   if (part.type === 'diff') return html`<${Diff} diff=${part} />`;
   if (part.type === 'terminal') return html`<p class="muted">${t.terminal} ${oneLine(part.terminalId)}</p>`;
-  if (part.content?.type === 'text') return html`<${Code} text=${withoutAnsi(part.content.text ?? '')} />`;
+  if (part.content?.type === 'text') return html`<${Code} text=${withoutAnsi(part.content.text)} />`;
   return html`<${Content} content=${part.content} />`;
 }
 
 /** A picture is shown if it came as content; nothing is fetched. SVG is not: it can hold anything. */
 function Content({ content }) {
-  if (content?.type === 'image' && PICTURES.test(content.mimeType) && content.data) {
+  if (content?.type === 'image' && PICTURES.test(words(content.mimeType)) && typeof content.data === 'string') {
     return html`<img class="picture" alt=${t.image} src=${`data:${content.mimeType};base64,${content.data}`} />`;
   }
   if (content?.type === 'resource_link') {
@@ -108,7 +109,7 @@ function Content({ content }) {
 }
 
 function Diff({ diff }) {
-  const lines = difference((diff.oldText ?? '').split('\n'), (diff.newText ?? '').split('\n'));
+  const lines = difference(words(diff.oldText).split('\n'), words(diff.newText).split('\n'));
   return html`
     <p class="where" dir="ltr">${oneLine(diff.path)}${diff.oldText == null && html` <span class="muted">(${t.newFile})</span>`}</p>
     <pre class="code diff" tabindex="0" dir="ltr" aria-label=${t.diff}>${lines.map(([sign, text]) => html`

@@ -1,5 +1,5 @@
 // Small things that several views use.
-import { html } from '../vendor.js';
+import { Component, html } from '../vendor.js';
 import { t } from '../texts.js';
 
 export const Logo = () => html`
@@ -25,6 +25,21 @@ export function ago(when) {
   if (!Number.isFinite(seconds)) return '';
   const [unit, size] = UNITS.find(([, length]) => -seconds >= length) ?? ['second', 1];
   return unit === 'second' ? 'now' : relative.format(Math.round(seconds / size), unit);
+}
+
+/**
+ * What cannot be shown does not take the page with it. Another `version` is tried again.
+ */
+export class Boundary extends Component {
+  componentDidCatch(error) {
+    console.warn(error);
+    this.setState({ failed: { version: this.props.version } });
+  }
+
+  render({ children, version }, { failed }) {
+    if (!failed || failed.version !== version) return children;
+    return html`<p class="muted unshown">${t.unshown}</p>`;
+  }
 }
 
 /** Text that nobody wants to see whole is shown in part. */

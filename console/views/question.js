@@ -1,21 +1,29 @@
 // A question of the agent: a permission with its choices, or a form.
 import { Component, html } from '../vendor.js';
 import { t } from '../texts.js';
-import { oneLine, safeLink } from '../markdown.js';
+import { list, oneLine, safeLink, words } from '../markdown.js';
 import { ToolBody } from './items.js';
+import { Boundary } from './parts.js';
 
 const MOST_FIELDS = 30;
 
 export function Question({ store, question }) {
-  const isForm = question.method === 'elicitation/create';
-  return isForm
-    ? html`<${Form} store=${store} question=${question} />`
-    : html`<${Permission} store=${store} question=${question} />`;
+  const kind = question.method === 'elicitation/create' ? Form : Permission;
+  return html`<${Boundary}><${kind} store=${store} question=${question} /><//>`;
+}
+
+/** The fields of a form. In the page they have names of its own: an agent's could hide what a form can do. */
+function fieldsOf({ requestedSchema }) {
+  const fields = Object.entries(requestedSchema?.properties ?? {}).slice(0, MOST_FIELDS);
+  return fields.map(([name, schema], index) => ({
+    key: `f${index}`, name, schema: schema && typeof schema === 'object' ? schema : {},
+  }));
 }
 
 function Permission({ store, question }) {
-  const { toolCall = {}, options = [] } = question.params;
-  const known = store.sessions.get(question.session)?.tools.get(toolCall.toolCallId)?.call;
+  const { toolCall } = question.params;
+  const options = list(question.params.options);
+  const known = store.sessions.get(question.session)?.tools.get(toolCall?.toolCallId)?.call;
   const call = { ...known, ...toolCall };
   const choose = (optionId) => store.answer(question, { outcome: { outcome: 'selected', optionId } });
   // Digits choose, as they are written on the buttons.
@@ -42,15 +50,14 @@ class Form extends Component {
   submit(event) {
     event.preventDefault();
     const { store, question } = this.props;
-    const fields = Object.entries(question.params.requestedSchema?.properties ?? {}).slice(0, MOST_FIELDS);
     const form = new FormData(event.target);
     const content = {};
-    for (const [name, schema] of fields) {
-      const given = form.get(name);
+    for (const { key, name, schema } of fieldsOf(question.params)) {
+      const given = form.get(key);
       if (schema.type === 'boolean') content[name] = given !== null;
       else if (given === null || given === '') continue;
       else if (schema.type === 'number' || schema.type === 'integer') content[name] = Number(given);
-      else if (schema.type === 'array') content[name] = form.getAll(name);
+      else if (schema.type === 'array') content[name] = form.getAll(key);
       else content[name] = given;
     }
     store.answer(question, { action: 'accept', content });
@@ -58,16 +65,16 @@ class Form extends Component {
 
   render({ store, question }) {
     const { message, requestedSchema, mode, url } = question.params;
-    const fields = Object.entries(requestedSchema?.properties ?? {}).slice(0, MOST_FIELDS);
-    const required = new Set(requestedSchema?.required ?? []);
+    const needed = requestedSchema?.required;
+    const required = new Set(Array.isArray(needed) ? needed : []);
     const href = mode === 'url' && safeLink(url);
     return html`
       <form class="question" aria-label=${t.question} onSubmit=${(event) => this.submit(event)}>
         <p class="asks">${t.question}</p>
         <p class="what" dir="auto">${oneLine(message, 2000)}</p>
         ${href && html`<p><a href=${href} target="_blank" rel="noopener noreferrer">${href}</a></p>`}
-        ${fields.map(([name, schema]) => html`
-          <${Field} key=${name} prefix=${question.id} name=${name} schema=${schema} required=${required.has(name)} />`)}
+        ${fieldsOf(question.params).map(({ key, name, schema }) => html`
+          <${Field} key=${key} prefix=${question.id} field=${key} name=${name} schema=${schema} required=${required.has(name)} />`)}
         <div class="row choices">
           <button class="primary">${t.submit}</button>
           <button type="button" onClick=${() => store.answer(question, { action: 'decline' })}>${t.decline}</button>
@@ -76,24 +83,25 @@ class Form extends Component {
   }
 }
 
-function Field({ prefix, name, schema, required }) {
-  const id = `${prefix}-${name}`;
+function Field({ prefix, field, name, schema, required }) {
+  const id = `${prefix}-${field}`;
   const label = oneLine(schema.title ?? name, 120);
-  const choices = schema.oneOf?.map((one) => [one.const, one.title ?? one.const])
-    ?? schema.enum?.map((value, index) => [value, schema.enumNames?.[index] ?? value]);
+  const named = list(schema.oneOf).map((one) => [one.const, one.title ?? one.const]);
+  const plain = Array.isArray(schema.enum) ? schema.enum : [];
+  const choices = named.length ? named : plain.map((value, index) => [value, schema.enumNames?.[index] ?? value]);
   if (schema.type === 'boolean') {
-    return html`<label class="check"><input type="checkbox" name=${name} defaultChecked=${schema.default} />
+    return html`<label class="check"><input type="checkbox" name=${field} defaultChecked=${schema.default} />
       <span dir="auto">${label}</span></label>`;
   }
   const number = schema.type === 'number' || schema.type === 'integer';
   return html`
     <label for=${id} dir="auto">${label}${required && html` <span class="muted">(${t.required})</span>`}</label>
     ${schema.description && html`<p class="muted" dir="auto">${oneLine(schema.description, 500)}</p>`}
-    ${choices
-      ? html`<select id=${id} name=${name} required=${required}>
-          ${choices.map(([value, text]) => html`<option value=${value} selected=${value === schema.default}>
+    ${choices.length
+      ? html`<select id=${id} name=${field} required=${required}>
+          ${choices.map(([value, text]) => html`<option value=${words(value)} selected=${value === schema.default}>
             ${oneLine(text, 120)}</option>`)}</select>`
-      : html`<input id=${id} name=${name} required=${required} type=${number ? 'number' : 'text'}
+      : html`<input id=${id} name=${field} required=${required} type=${number ? 'number' : 'text'}
           step=${schema.type === 'integer' ? 1 : 'any'} min=${schema.minimum} max=${schema.maximum}
-          maxlength=${schema.maxLength} defaultValue=${schema.default ?? ''} />`}`;
+          maxlength=${schema.maxLength} defaultValue=${words(schema.default)} />`}`;
 }

@@ -1,7 +1,7 @@
 // A conversation: its turns, the agent's questions, and the line to write in.
 import { Component, createRef, html } from '../vendor.js';
 import { t } from '../texts.js';
-import { oneLine } from '../markdown.js';
+import { list, oneLine, words } from '../markdown.js';
 import { recalled } from '../memory.js';
 import { ForkIcon, StateMark } from './parts.js';
 import { Question } from './question.js';
@@ -80,7 +80,7 @@ const count = (number) => compact.format(Number(number) || 0);
 
 function Head({ store, session }) {
   const hasMode = session.config.some((option) => option.category === 'mode');
-  const modes = !hasMode && session.modes?.availableModes;
+  const modes = hasMode ? [] : list(session.modes?.availableModes);
   const { usage } = session;
   return html`
     <header class="head">
@@ -90,7 +90,7 @@ function Head({ store, session }) {
           usage && html`<span class="usage"> · ${t.usage(count(usage.used), count(usage.size))}</span>`}</span></div>
       <span role="status"><${StateMark} state=${session.shownState} /></span>
       <div class="head-options">
-        ${modes && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
+        ${modes.length > 0 && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
           options=${modes.map((mode) => [mode.id, mode.name])} onChange=${(id) => store.setMode(session, id)} />`}
         ${session.config.slice(0, 12).map((option) => html`
           <${Option} key=${option.id} option=${option} onChange=${(value) => store.setOption(session, option, value)} />`)}
@@ -113,7 +113,7 @@ function Option({ option, onChange }) {
     return html`<label class="choice"><input type="checkbox" checked=${option.currentValue}
       onChange=${(event) => onChange(event.target.checked)} /> <span>${oneLine(option.name, 40)}</span></label>`;
   }
-  const flat = (option.options ?? []).flatMap((one) => one.options ?? [one]);
+  const flat = list(option.options).flatMap((one) => (one.options ? list(one.options) : [one]));
   return html`<${Choice} label=${option.name} value=${option.currentValue} onChange=${onChange}
     options=${flat.map((one) => [one.value, one.name])} />`;
 }
@@ -146,7 +146,7 @@ class Composer extends Component {
     const typed = /^\/(\S*)$/.exec(this.state.text);
     if (!typed || this.state.dismissed === this.state.text) return [];
     const commands = this.props.session?.commands ?? [];
-    return commands.filter((command) => String(command.name).startsWith(typed[1])).slice(0, 8);
+    return commands.filter((command) => words(command.name).startsWith(typed[1])).slice(0, 8);
   }
 
   take(command) {
