@@ -47,7 +47,7 @@ export class Blocks {
     if (kind === 'p') {
       let from = 0;
       while (text.length - from > most) {
-        const space = text.lastIndexOf(' ', from + most) + 1;
+        const space = Math.max(text.lastIndexOf(' ', from + most), text.lastIndexOf('\n', from + most)) + 1;
         const at = space > from ? space : from + most;
         this.carried.push(...inline(text.slice(from, at)));
         from = at;

@@ -1,5 +1,5 @@
 // A gateway that asks for keys.
-import { accessible, check, hears, idle, open, picture, run, send, url, visitor, live } from './browser.mjs';
+import { accessible, check, hears, idle, open, picture, run, same, send, url, visitor, live } from './browser.mjs';
 
 const key = process.env.KEY;
 const context = await visitor();
@@ -32,6 +32,26 @@ await run({
     const other = await open(context);
     await live(other);
     await other.close();
+  },
+  async 'a login after a login begins with an empty page'() {
+    const second = await open(context);
+    await live(second);
+    await second.evaluate(() => {
+      window.before = true;
+      localStorage.setItem('baton.cwd', '/of/somebody/else');
+    });
+    // The login is lost, and the connection says so when it comes back.
+    await context.clearCookies();
+    await second.click('.nav .tab-connection');
+    await second.click('#cut');
+    await second.waitForSelector('#key');
+    await second.fill('#key', key);
+    await second.keyboard.press('Enter');
+    await second.waitForFunction(() => !window.before);
+    await live(second);
+    same(await second.evaluate(() => [location.hash, localStorage.getItem('baton.cwd')]), ['#/', null], 'nothing is left');
+    await live(page);
+    await second.close();
   },
   async 'a logout ends it everywhere'() {
     const other = await open(context);

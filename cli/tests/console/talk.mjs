@@ -27,7 +27,48 @@ const TOOL = {
   ],
 };
 
+/** Nothing of this is what it should be. */
+const MALFORMED = [
+  { sessionUpdate: 'plan', entries: 'none' }, { sessionUpdate: 'plan', entries: [null, 1, { content: { toString: 1 } }] },
+  { sessionUpdate: 'available_commands_update', availableCommands: 'none' },
+  { sessionUpdate: 'config_option_update', configOptions: [null, { id: 'x', name: 1, options: 'none' }] },
+  { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: { toString: 1 } } },
+  { sessionUpdate: 'tool_call', toolCallId: 'odd', title: 1, locations: 'none', content: [null, 1,
+    { type: 'diff', path: 1, oldText: {}, newText: 1 }, { type: 'content', content: 1 }] },
+  { sessionUpdate: 'tool_call', toolCallId: 'odder', title: 'odder', rawInput: null, status: { toString: 1 } },
+];
+
 await run({
+  async 'Markdown that is long or strange keeps its structure'() {
+    await live(page);
+    const found = await page.evaluate(async () => {
+      const { Blocks, markdown } = await import(document.querySelector('link[href$="/markdown.js"]').href);
+      const gap = ' '.repeat(100000);
+      const strange = [`# a${gap}b`, `# ${gap}a\u2028b`, `\`\`\`${gap}\``, `${'~'.repeat(100000)}\``, `- ${gap}\u2028`,
+        `[a](${gap}x`, `[a](b${gap}"c`, `a${'`'.repeat(100000)}`, '['.repeat(100000)];
+      const kinds = (nodes) => [...new Set(nodes.filter(Boolean).map((node) => node.type))].join();
+      const words = (node) => (Array.isArray(node) ? node.map(words).join(' ') : node?.props ? words(node.props.children) : node ?? '');
+      const numbers = (nodes) => words(nodes).match(/\bn\d+/g).map((one) => Number(one.slice(1)));
+      const lines = (begin, end = '') => Array.from({ length: 20000 }, (_, index) => `${begin}n${index}${end}`).join('\n');
+      const grown = (text) => {
+        const blocks = new Blocks();
+        for (let end = 0; end < text.length; end += 4999) blocks.grow(text.slice(0, end));
+        return blocks.grow(text);
+      };
+      const long = [lines('- '), lines('> '), `a|b\n-|-\n${lines('', '|x')}`, `\`\`\`\n${lines('')}\n\`\`\``, lines('')];
+      return {
+        strange: strange.map((text) => kinds(markdown(text))),
+        headings: ['# a #', '# C#', '## ', '#'].map((text) => `${kinds(markdown(text))} ${words(markdown(text))}`.trim()),
+        long: long.map((text) => [markdown(text), grown(text)].map((nodes) => {
+          const all = numbers(nodes);
+          return `${kinds(nodes)} ${all.length} ${all.every((number, index) => number === index)}`;
+        })),
+      };
+    });
+    same(found.strange, ['p', 'p', 'p', 'p', 'p', 'p', 'p', 'p', 'p'], 'plain text');
+    same(found.headings, ['h3 a', 'h3 C#', 'h4', 'p #'], 'headings');
+    same(found.long, ['ul', 'blockquote', 'div,p', 'pre', 'p'].map((kind) => Array(2).fill(`${kind} 20000 true`)), 'all is shown once');
+  },
   async 'a first answer streams within three clicks'() {
     await live(page);
     let clicks = 0;
@@ -163,6 +204,20 @@ await run({
     check((await page.innerText('.tool-title')).startsWith(EVIL_TITLE), 'a title is text', await page.innerText('.tool-title'));
     check(!(await said(page)).includes('\u001b'), 'no escapes');
     await accessible(page, 'hostile');
+  },
+  async 'what is malformed does not take the page with it'() {
+    await page.goto(`${url}#/s/%`);
+    await page.reload();
+    await live(page);
+    await send(page, [...MALFORMED.map((update) => `/update ${JSON.stringify(update)}`), 'still here'].join('\n'));
+    await hears(page, 'still here');
+    await idle(page);
+    check(await page.$('.item.tool'), 'what can be shown is shown');
+    same(await page.$$eval('.unshown', (all) => all.length), 1, 'what cannot is told');
+    for (const view of ['inbox', 'connection', 'talk']) await page.click(`.nav .tab-${view}`);
+    await send(page, 'and it goes on');
+    await hears(page, 'and it goes on');
+    await idle(page);
   },
   async 'nothing was asked of others, and little of the gateway'() {
     const hosts = new Set(requested.map((one) => new URL(one).host));
