@@ -60,8 +60,9 @@ impl ReplyBuilder {
         }
     }
 
-    /// Goes on after a beginning.
+    /// Goes on after a beginning, which counts: no number of continuations exceeds the bound.
     pub fn continuing(mut self, message: AssistantMessage, cut: PrefixCut) -> Self {
+        self.bytes = message.parts.iter().map(kept_bytes).sum();
         self.parts = message.parts;
         self.cut = cut;
         self
@@ -311,5 +312,43 @@ impl ReplyBuilder {
     fn push(&mut self, part: AssistantPart) {
         self.bytes += PART_BYTES;
         self.parts.push(part);
+    }
+}
+
+fn kept_bytes(part: &AssistantPart) -> usize {
+    let content = match part {
+        AssistantPart::Text(text) => text.len(),
+        AssistantPart::Reasoning { text, opaque, .. } => {
+            let opaque = opaque.as_ref().map_or(0, |value| value.to_string().len());
+            text.len() + opaque
+        }
+        AssistantPart::ToolCall {
+            id,
+            name,
+            arguments,
+        } => id.len() + name.len() + arguments.len(),
+    };
+    content + PART_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continued_beginning_counts() {
+        let thought = AssistantPart::Reasoning {
+            text: "t".repeat(300),
+            opaque: Some(Value::String("o".repeat(300))),
+            protocol: ModelProtocol::Chat,
+        };
+        let beginning = AssistantMessage {
+            parts: vec![thought, AssistantPart::Text("s".repeat(300))],
+        };
+        let reply = ReplyBuilder::new(ModelProtocol::Chat, 1200);
+        let mut reply = reply.continuing(beginning, PrefixCut::default());
+        reply.text(&"n".repeat(100)).expect("within the bound");
+        let more = reply.text(&"n".repeat(100));
+        assert_eq!(more.expect_err("beyond it").kind(), "too_large");
     }
 }
