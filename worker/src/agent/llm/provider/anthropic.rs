@@ -46,8 +46,8 @@ impl AnswerDecoder for AnthropicDecoder {
         reply: &mut ReplyBuilder,
         context: &FailureContext,
     ) -> Result<(), ModelError> {
-        let news: Value =
-            serde_json::from_slice(&event.data).map_err(|_| malformed("not JSON", event))?;
+        let news: Value = serde_json::from_slice(&event.data)
+            .map_err(|_| malformed("not JSON", event, context))?;
         let key = news["index"].as_u64().unwrap_or_default();
         match news["type"].as_str() {
             Some("message_start") => {
@@ -73,7 +73,7 @@ impl AnswerDecoder for AnthropicDecoder {
             Some(_) => Ok(()),
             None => Err(match news.get("error") {
                 Some(error) => context.reported(error),
-                None => malformed("an event without a type", event),
+                None => malformed("an event without a type", event, context),
             }),
         }
     }
