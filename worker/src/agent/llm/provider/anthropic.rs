@@ -93,19 +93,19 @@ impl AnthropicDecoder {
                 ContentBlock::Text
             }
             "thinking" => {
+                reply.count(text("signature"))?;
                 reply.reasoning(text("thinking"))?;
                 ContentBlock::Thinking {
                     signature: text("signature").to_owned(),
                 }
             }
             "redacted_thinking" => ContentBlock::Redacted {
-                data: block["data"].clone(),
+                data: counted(&block["data"], reply)?,
             },
             "tool_use" => {
+                let input = counted(&block["input"], reply)?;
                 reply.call(key, text("id"), text("name"))?;
-                ContentBlock::ToolUse {
-                    input: block["input"].clone(),
-                }
+                ContentBlock::ToolUse { input }
             }
             _ => ContentBlock::Other,
         };
@@ -165,6 +165,12 @@ impl AnthropicDecoder {
             _ => Ok(()),
         }
     }
+}
+
+/// What is kept until its block ends counts from the beginning: many blocks may be open.
+fn counted(value: &Value, reply: &mut ReplyBuilder) -> Result<Value, ModelError> {
+    reply.count(&value.to_string())?;
+    Ok(value.clone())
 }
 
 fn stop(reason: &str) -> ModelStop {
