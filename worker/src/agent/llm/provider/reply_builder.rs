@@ -96,8 +96,9 @@ impl ReplyBuilder {
     }
 
     pub fn text(&mut self, text: &str) -> Result<(), ModelError> {
-        self.count(text)?;
         let shown = self.cut.push(text);
+        // A repetition was counted the first time. No more than that is held.
+        self.count(&shown)?;
         self.show(shown);
         Ok(())
     }
@@ -349,6 +350,22 @@ mod tests {
         let mut reply = reply.continuing(beginning, PrefixCut::default());
         reply.text(&"n".repeat(100)).expect("within the bound");
         let more = reply.text(&"n".repeat(100));
+        assert_eq!(more.expect_err("beyond it").kind(), "too_large");
+    }
+
+    #[test]
+    fn a_repeated_beginning_counts_once() {
+        let said = "s".repeat(600);
+        let beginning = AssistantMessage {
+            parts: vec![AssistantPart::Text(said.clone())],
+        };
+        let reply = ReplyBuilder::new(ModelProtocol::Chat, 1000);
+        let cut = PrefixCut::exact(said.clone(), 0);
+        let mut reply = reply.continuing(beginning, cut);
+        for piece in [&said[..300], &said[300..], &"n".repeat(200)] {
+            reply.text(piece).expect("within the bound");
+        }
+        let more = reply.text(&"n".repeat(200));
         assert_eq!(more.expect_err("beyond it").kind(), "too_large");
     }
 }
