@@ -224,7 +224,7 @@ impl McpServer {
         let handle = sent.map_err(|error| error.to_string())?;
         let open = OpenCall::of(&handle);
         let answer = handle.await_response().await;
-        open.is_over();
+        open.finish();
         match answer.map_err(|error| error.to_string())? {
             ServerResult::CallToolResult(result) => Ok(result),
             _ => Err("the server answered with something else than a result".into()),
@@ -249,7 +249,7 @@ impl OpenCall {
         Self(Some((handle.peer.clone(), cancelled)))
     }
 
-    fn is_over(mut self) {
+    fn finish(mut self) {
         self.0 = None;
     }
 }
