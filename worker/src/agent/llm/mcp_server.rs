@@ -241,7 +241,7 @@ impl McpServer {
         let open = OpenCall::of(&handle);
         let answer = timeout(CALL_PATIENCE + STUCK_PATIENCE, handle.await_response()).await;
         let answer = answer.map_err(stuck)?;
-        open.is_over();
+        open.finish();
         match answer.map_err(short)? {
             ServerResult::CallToolResult(result) => Ok(result),
             _ => Err("the server answered with something else than a result".into()),
@@ -285,7 +285,7 @@ impl OpenCall {
         Self(Some((handle.peer.clone(), cancelled)))
     }
 
-    fn is_over(mut self) {
+    fn finish(mut self) {
         self.0 = None;
     }
 }
