@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::compose;
 
@@ -41,14 +40,24 @@ struct TurnParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Box<RawValue>>,
+    error: Option<TurnError>,
 }
 
 #[derive(Default, Deserialize)]
 struct TurnAnswer {
     result: Option<TurnResult>,
-    error: Option<Box<RawValue>>,
+    error: Option<TurnError>,
 }
+
+/// Its `data` is for the client that prompted: an agent may put there what others must not see.
+#[derive(Deserialize, Serialize)]
+struct TurnError {
+    code: i64,
+    message: String,
+}
+
+/// Of the message, in characters.
+const MAX_MESSAGE: usize = 500;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,7 +82,10 @@ impl TurnNotice<'_> {
             Self::Ended { answer } => {
                 let ended: TurnAnswer = serde_json::from_slice(answer).unwrap_or_default();
                 params.stop_reason = ended.result.and_then(|result| result.stop_reason);
-                params.error = ended.error;
+                params.error = ended.error.map(|TurnError { code, message }| TurnError {
+                    code,
+                    message: message.chars().take(MAX_MESSAGE).collect(),
+                });
             }
             Self::Running | Self::Idle => {}
         }
@@ -131,7 +143,7 @@ mod tests {
         let answer = br#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#;
         let ended = json!({ "sessionId": "s", "state": "idle", "stopReason": "cancelled" });
         assert_eq!(params(TurnNotice::Ended { answer }), ended);
-        let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}"#;
+        let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no","data":{"stderr":["secret"]}}}"#;
         let error = json!({ "code": -32603, "message": "no" });
         let failed = json!({ "sessionId": "s", "state": "idle", "error": error });
         assert_eq!(params(TurnNotice::Ended { answer }), failed);

@@ -34,13 +34,22 @@ pub trait Agent: Send + Sync + 'static {
     fn card(&self) -> AgentCard;
 
     /// Whether so many sessions can be held at once. Others are left to other workers, or wait.
-    fn has_room(&self, sessions: usize) -> bool {
+    fn room_for(&self, sessions: usize) -> AgentRoom {
         let _ = sessions;
-        true
+        AgentRoom::Free
     }
 
     /// Opens a session anew, or as an earlier conversation left it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure>;
+}
+
+/// Room for sessions, as far as their agent's resources decide about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentRoom {
+    Free,
+    /// There will be when processes that were asked to end have ended.
+    Soon,
+    Full,
 }
 
 #[derive(Clone)]

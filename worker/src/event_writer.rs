@@ -56,6 +56,8 @@ struct WriterState {
     bytes: usize,
     /// What has to be kept of the appends since the last one that replicas had to confirm.
     unconfirmed: usize,
+    /// Something in the buffer must not be lost: replicas have to confirm the next append.
+    must_last: bool,
     acks: Vec<CommandId>,
     requests: Vec<AnsweredRequest>,
     /// The number of the next event to be buffered.
@@ -98,6 +100,7 @@ impl EventWriter {
             events: Vec::new(),
             bytes: 0,
             unconfirmed: 0,
+            must_last: false,
             acks: Vec::new(),
             requests: Vec::new(),
             next: claim.head + 1,
@@ -147,7 +150,17 @@ impl EventWriter {
 
     /// Returns the number the event will have.
     pub fn push(&self, event: Event) -> u64 {
+        self.push_into(self.state(), event)
+    }
+
+    /// The same for an event that others rely on: replicas have to confirm it.
+    pub fn push_lasting(&self, event: Event) -> u64 {
         let mut state = self.state();
+        state.must_last = true;
+        self.push_into(state, event)
+    }
+
+    fn push_into(&self, mut state: MutexGuard<'_, WriterState>, event: Event) -> u64 {
         let seq = state.next;
         state.next += 1;
         state.bytes += event.size();
@@ -369,7 +382,8 @@ impl EventWriter {
             confirmed: false,
         };
         state.unconfirmed += rewrite_buffer::weight(&append);
-        append.confirmed = state.unconfirmed >= CONFIRMED_EVERY;
+        let must_last = std::mem::take(&mut state.must_last);
+        append.confirmed = must_last || state.unconfirmed >= CONFIRMED_EVERY;
         if append.confirmed {
             state.unconfirmed = 0;
         }

@@ -1,5 +1,5 @@
-//! The metrics of a worker: name, help and meaning. Those of agents that are programs have a file of
-//! their own.
+//! The metrics of a worker: name, help and meaning. Those of the processes of agents have a file
+//! of their own.
 
 use std::fmt;
 use std::sync::Arc;

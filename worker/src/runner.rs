@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::SessionAdmission;
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentRoom};
 use crate::agent_policy::AgentPolicy;
 use crate::event_writer::SessionLost;
 use crate::housekeeping;
@@ -209,7 +209,7 @@ impl Runner {
     /// A slot, if there is one and the agent has memory for another session.
     fn try_take_slot(&self) -> Option<OwnedSemaphorePermit> {
         let slot = self.slots.clone().try_acquire_owned().ok()?;
-        if self.agent.has_room(self.slots_taken()) {
+        if self.agent.room_for(self.slots_taken()) == AgentRoom::Free {
             return Some(slot);
         }
         self.config.metrics.agent_processes.without_memory.inc();
@@ -217,9 +217,13 @@ impl Runner {
     }
 
     /// Whether one more session could be taken.
-    fn has_room(&self) -> bool {
+    fn room(&self) -> AgentRoom {
         let taken = self.slots_taken();
-        taken < self.config.slots && self.agent.has_room(taken + 1)
+        if taken < self.config.slots {
+            self.agent.room_for(taken + 1)
+        } else {
+            AgentRoom::Full
+        }
     }
 
     fn slots_taken(&self) -> usize {
@@ -352,10 +356,13 @@ impl Runner {
             let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
             let (due, takes_over) = self.outages.watch_due(partition, due).await?;
-            if !self.has_room() {
+            let room = self.room();
+            if room != AgentRoom::Free {
                 // Other workers may have room, so a hint evicts nothing. A session that is still
-                // due has found none, and gets the place of one that is idle.
-                if due.iter().any(|id| self.leases.get(id).is_none()) {
+                // due has found none, and gets the place of one that is idle, unless another one's
+                // is about to be free.
+                let waits = due.iter().any(|id| self.leases.get(id).is_none());
+                if room == AgentRoom::Full && waits {
                     self.evict_longest_idle();
                 }
                 return Ok(());

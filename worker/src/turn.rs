@@ -231,6 +231,20 @@ impl Turn {
         Some(AskOutcome::Waiting(answer))
     }
 
+    /// Sends a `session/update` that later workers must not miss: with replicas, they have to
+    /// confirm it.
+    pub async fn update_lasting(&self, update: impl Serialize) {
+        if self.replay().check_off_update() {
+            return;
+        }
+        self.writer.wait_for_room().await;
+        let message = compose::update(self.session.as_str(), update);
+        self.writer.push_lasting(Event::Update {
+            turn: true,
+            message,
+        });
+    }
+
     /// Waits until all that was said is in the store, so that no later worker can miss it.
     pub async fn wait_until_written(&self) {
         self.writer.wait_until_written().await;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use baton_session::event::{Event, Frame};
+use baton_session::event::{Event, Frame, is_aside};
 use baton_session::id::{ConnectionId, LogId, Nonce};
 use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
@@ -310,9 +310,9 @@ impl TailState {
         let mut events = frames.flat_map(|frame| frame.events.iter().rev());
         events.find_map(|event| match event {
             Event::Response { turn: true, .. } => Some(false),
-            Event::Begin(_) | Event::Update { turn: true, .. } | Event::Request { .. } => {
-                Some(true)
-            }
+            Event::Begin(_) | Event::Update { turn: true, .. } => Some(true),
+            // Others are asked between turns.
+            Event::Request { id, .. } if !is_aside(id) => Some(true),
             _ => None,
         })
     }

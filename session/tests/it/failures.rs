@@ -162,7 +162,7 @@ async fn what_is_due_says_that_another_connection_was_asked() -> anyhow::Result<
         let scene = Scene::created(&store).await;
         let look = async || {
             let due = store.due(scene.id.partition(), &scene.agent, 10).await?;
-            assert_eq!(due.sessions, [scene.id.clone()]);
+            assert_eq!(due.sessions, std::slice::from_ref(&scene.id));
             anyhow::Ok(due.reconnected)
         };
         assert_eq!((look().await?, look().await?), (false, false));

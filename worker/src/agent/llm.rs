@@ -31,6 +31,7 @@ mod commands;
 pub mod config;
 mod conversation;
 mod history_reader;
+mod mcp_input;
 pub mod mcp_server;
 mod mcp_tools;
 mod memory;

@@ -38,7 +38,7 @@ pub(crate) use self::process::AgentProcess;
 pub use self::process::LaunchConfig;
 pub(crate) use self::running_processes::RunningProcesses;
 use self::sandbox::ProcessPaths;
-use super::{Agent, Conversation, Failure, SessionOpening};
+use super::{Agent, AgentRoom, Conversation, Failure, SessionOpening};
 use crate::metrics::AgentProcessMetrics;
 
 mod agent_request;
@@ -232,8 +232,8 @@ impl Agent for StdioAgent {
         self.card.clone()
     }
 
-    fn has_room(&self, sessions: usize) -> bool {
-        self.inner.pool.fits(sessions)
+    fn room_for(&self, sessions: usize) -> AgentRoom {
+        self.inner.pool.room_for(sessions)
     }
 
     /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any

@@ -29,6 +29,8 @@ pub struct SseParser {
     has_data: bool,
 }
 
+/// An id goes with every event that follows, so a long one would be copied again and again.
+const MAX_NAME: usize = 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl SseParser {
@@ -57,7 +59,7 @@ impl SseParser {
                 return Ok(Some(self.take()));
             } else {
                 // A name without data is forgotten.
-                self.take();
+                self.event.name.clear();
             }
             self.check()?;
         }
@@ -110,9 +112,13 @@ impl SseParser {
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let value = &line[(colon + 1).min(line.len())..];
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        let text = || String::from_utf8_lossy(value).into_owned();
+        let short = &value[..value.len().min(MAX_NAME)];
+        let text = || String::from_utf8_lossy(short).into_owned();
         match &line[..colon] {
-            b"id" if !value.contains(&0) => self.event.id = text(),
+            // A part of an id is another id.
+            b"id" if value.len() > MAX_NAME || value.contains(&0) => {}
+            b"id" => self.event.id = text(),
+            // No name that is known is so long.
             b"event" => self.event.name = text(),
             b"data" => {
                 if std::mem::replace(&mut self.has_data, true) {
@@ -181,5 +187,18 @@ mod tests {
         // Many small ones at once are none of its business.
         let many = b"data: 1234\n\n".repeat(1000);
         assert_eq!(all(&[&many]).len(), 1000);
+    }
+
+    #[test]
+    fn ids_and_names_are_short() {
+        let long = "x".repeat(1 << 20);
+        let mut parser = SseParser::new(8 << 20);
+        parser.push(format!("id: 7\nid: {long}\nevent: {long}\ndata: 1\n\n").as_bytes());
+        let event = parser.next_event().expect("small enough").expect("whole");
+        assert_eq!(event.id, "7", "a long one is ignored");
+        assert_eq!(event.name, long[..MAX_NAME], "cut, and so still unknown");
+        parser.push(b"event: lost\n\ndata: 2\n\n");
+        let event = parser.next_event().expect("small enough").expect("whole");
+        assert_eq!((event.id.as_str(), event.name.as_str()), ("7", ""));
     }
 }

@@ -145,8 +145,8 @@ fn check_calls(model: &ModelServer) {
     };
     let first = told(0);
     assert_eq!(first.len(), 2);
-    for number in 1..MOMENTS.len() {
-        assert_eq!(told(number), first, "{:?}", MOMENTS[number]);
+    for (number, moment) in MOMENTS.iter().enumerate() {
+        assert_eq!(told(number), first, "{moment:?}");
     }
 }
 

@@ -98,11 +98,17 @@ impl SessionFeed {
         directive: &AttachRequest,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
-        self.notice_state(out).await?;
         let nonce = match directive.upto {
             0 => None,
             upto => self.tail.nonce_of(upto).await?,
         };
+        let mut before = self.position;
+        if before.seq > directive.upto {
+            // Beyond it the answer would be taken for given.
+            before.seq = directive.upto;
+            before.nonce = nonce.unwrap_or_default();
+        }
+        self.notice_state(before, out).await?;
         let phase = CursorPhase::Answered(directive.number);
         self.position = Cursor {
             seq: directive.upto,

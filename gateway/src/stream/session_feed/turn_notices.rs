@@ -55,8 +55,12 @@ impl SessionFeed {
     }
 
     /// For a client that joins: a command that waits is about to be a turn, unless the log says
-    /// otherwise.
-    pub(super) async fn notice_state(&self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
+    /// otherwise. The cursor is one from which the client is still owed its answer.
+    pub(super) async fn notice_state(
+        &self,
+        at: Cursor,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
         if !self.turn_notices {
             return Ok(());
         }
@@ -70,7 +74,7 @@ impl SessionFeed {
             TurnNotice::Idle
         };
         let mut tell = |notice: TurnNotice| {
-            out.push((self.position, notice.message(self.session.as_str())));
+            out.push((at, notice.message(self.session.as_str())));
         };
         tell(state);
         for seq in self.attachment.pending.iter().filter(|_| runs) {

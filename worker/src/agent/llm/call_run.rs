@@ -65,7 +65,8 @@ impl CallRun<'_> {
         if std::mem::replace(&mut self.call.started, true) {
             return;
         }
-        self.update(json!({ "status": "in_progress" })).await;
+        let update = self.of_call(json!({ "status": "in_progress" }));
+        self.context.turn.update_lasting(update).await;
     }
 
     pub async fn show_terminal(&mut self, terminal: &str) {
@@ -76,10 +77,14 @@ impl CallRun<'_> {
         self.update(json!({ "content": content })).await;
     }
 
-    async fn update(&self, mut update: Value) {
+    async fn update(&self, update: Value) {
+        self.context.turn.update(self.of_call(update)).await;
+    }
+
+    fn of_call(&self, mut update: Value) -> Value {
         update["sessionUpdate"] = json!("tool_call_update");
         update["toolCallId"] = json!(self.call.shown_id);
-        self.context.turn.update(update).await;
+        update
     }
 
     pub async fn finish(&mut self, outcome: ToolOutcome) {
@@ -97,7 +102,8 @@ impl CallRun<'_> {
             update["content"] = json!(content);
         }
         let content = result_parts(Some(text), update.get("content"));
-        self.update(update).await;
+        let update = self.of_call(update);
+        self.context.turn.update_lasting(update).await;
         self.call.asked.clear();
         self.call.terminal = None;
         self.call.result = Some(CallResultRecord {

@@ -9,16 +9,20 @@ use std::time::Duration;
 use rmcp::ClientHandler;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam,
-    ClientRequest, JsonObject, ServerResult, Tool,
+    ClientRequest, JsonObject, PaginatedRequestParams, ServerResult, Tool,
 };
 use rmcp::service::{
     NotificationContext, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService,
+    ServiceError,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::mcp_input::ClosableInput;
+use super::mcp_tools::MAX_TOOLS;
 use crate::agent::stdio::sandbox::{ProcessPaths, Sandbox, SandboxConfig};
 use crate::agent::stdio::{AgentProcess, LaunchConfig, RunningProcesses};
 
@@ -26,6 +30,12 @@ use crate::agent::stdio::{AgentProcess, LaunchConfig, RunningProcesses};
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// A tool that never ends is given up.
 const CALL_PATIENCE: Duration = Duration::from_secs(600);
+/// For a server that reads nothing: it is not told either that its call is cancelled.
+const STUCK_PATIENCE: Duration = Duration::from_secs(5);
+/// Texts of a server in errors, which go to logs and to the model.
+const MAX_WHY: usize = 400;
+/// More pages of tools are not asked for.
+const MAX_PAGES: usize = 16;
 /// A server that cannot be started is not tried at every step.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -67,8 +77,9 @@ struct ServerState {
 
 struct RunningServer {
     service: RunningService<RoleClient, McpEvents>,
-    /// Its end is the guard's work, when the service has closed its input.
+    /// Its end is the guard's work, when its input is closed: also if it has stopped reading.
     _process: AgentProcess,
+    _closes_input: DropGuard,
     tools: Arc<[Tool]>,
     changed: Arc<AtomicBool>,
 }
@@ -161,6 +172,7 @@ impl McpServer {
                     Ok(Err(why)) => why,
                     _ => format!("it did not answer within {START_PATIENCE:?}"),
                 };
+                let why: String = why.chars().take(MAX_WHY).collect();
                 tracing::warn!(server = self.name, why, "an MCP server cannot be used");
                 state.failure = Some((why.clone(), Instant::now() + pause, pause));
                 Err(why)
@@ -193,19 +205,19 @@ impl McpServer {
         let events = McpEvents {
             changed: changed.clone(),
         };
+        let closed = CancellationToken::new();
+        let input = ClosableInput::new(input, closed.clone());
+        let closes_input = closed.drop_guard();
         let service = rmcp::serve_client(events, (output, input)).await;
         let service = service.map_err(|error| {
             let said = process.log.last_stderr().join(" ");
-            format!("{error} {said}")
-                .trim()
-                .chars()
-                .take(400)
-                .collect::<String>()
+            format!("{error} {said}").trim().to_owned()
         })?;
         Ok(RunningServer {
             tools: list(service.peer()).await?,
             service,
             _process: process,
+            _closes_input: closes_input,
             changed,
         })
     }
@@ -220,12 +232,17 @@ impl McpServer {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let mut options = PeerRequestOptions::default();
         options.timeout = Some(CALL_PATIENCE);
-        let sent = peer.send_cancellable_request(request, options).await;
-        let handle = sent.map_err(|error| error.to_string())?;
+        let stuck = |_| "it does not read what it is sent".to_owned();
+        let sent = timeout(
+            CALL_PATIENCE,
+            peer.send_cancellable_request(request, options),
+        );
+        let handle = sent.await.map_err(stuck)?.map_err(short)?;
         let open = OpenCall::of(&handle);
-        let answer = handle.await_response().await;
-        open.is_over();
-        match answer.map_err(|error| error.to_string())? {
+        let answer = timeout(CALL_PATIENCE + STUCK_PATIENCE, handle.await_response()).await;
+        let answer = answer.map_err(stuck)?;
+        open.finish();
+        match answer.map_err(short)? {
             ServerResult::CallToolResult(result) => Ok(result),
             _ => Err("the server answered with something else than a result".into()),
         }
@@ -233,9 +250,28 @@ impl McpServer {
 }
 
 async fn list(peer: &Peer<RoleClient>) -> Result<Arc<[Tool]>, String> {
-    let listed = timeout(START_PATIENCE, peer.list_all_tools()).await;
-    let listed = listed.map_err(|_| format!("it did not list its tools within {START_PATIENCE:?}"));
-    Ok(listed?.map_err(|error| error.to_string())?.into())
+    let listed = timeout(START_PATIENCE, pages(peer)).await;
+    listed.map_err(|_| format!("it did not list its tools within {START_PATIENCE:?}"))?
+}
+
+/// As many tools as a model may be offered; a server may go on for ever.
+async fn pages(peer: &Peer<RoleClient>) -> Result<Arc<[Tool]>, String> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let wanted = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(wanted)).await.map_err(short)?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tools.len() >= MAX_TOOLS {
+            break;
+        }
+    }
+    tools.truncate(MAX_TOOLS);
+    Ok(tools.into())
+}
+
+fn short(error: ServiceError) -> String {
+    error.to_string().chars().take(MAX_WHY).collect()
 }
 
 /// A call that is cancelled if nobody waits for it any more.
@@ -249,7 +285,7 @@ impl OpenCall {
         Self(Some((handle.peer.clone(), cancelled)))
     }
 
-    fn is_over(mut self) {
+    fn finish(mut self) {
         self.0 = None;
     }
 }
@@ -257,7 +293,9 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if let Some((peer, cancelled)) = self.0.take() {
-            tokio::spawn(async move { peer.notify_cancelled(cancelled).await });
+            tokio::spawn(timeout(STUCK_PATIENCE, async move {
+                peer.notify_cancelled(cancelled).await
+            }));
         }
     }
 }

@@ -15,11 +15,12 @@ use crate::agent::stdio::sandbox::ProcessPaths;
 
 /// Providers allow no longer names.
 const MAX_NAME: usize = 64;
-const MAX_TOOLS: usize = 256;
+pub const MAX_TOOLS: usize = 256;
+const MAX_TITLE: usize = 200;
 const MAX_DESCRIPTION: usize = 4 << 10;
 const MAX_SCHEMA: usize = 64 << 10;
-/// Of the images in a result.
-const MAX_IMAGES: usize = 8 << 20;
+/// Of the images, resources and other things in a result.
+const MAX_ATTACHED: usize = 8 << 20;
 
 /// The MCP servers of a session.
 #[derive(Default)]
@@ -88,10 +89,13 @@ impl McpTool {
         let description = tool.description.as_deref().unwrap_or_default();
         let title = hints.and_then(|it| it.title.clone()).or(tool.title.clone());
         Self {
-            title: title.unwrap_or_else(|| format!("{}: {}", server.name, tool.name)),
+            title: shortened(
+                &title.unwrap_or_else(|| format!("{}: {}", server.name, tool.name)),
+                MAX_TITLE,
+            ),
             definition: ToolDefinition {
                 name: model_name(&server.name, &tool.name),
-                description: description.chars().take(MAX_DESCRIPTION).collect(),
+                description: shortened(description, MAX_DESCRIPTION),
                 parameters: if fits {
                     schema
                 } else {
@@ -121,19 +125,26 @@ impl McpTool {
     }
 }
 
+fn shortened(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
 /// Providers allow letters, digits, `_` and `-`.
 fn model_name(server: &str, tool: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let name = format!("{server}__{tool}");
-    let name = name.chars().map(|c| if plain(c) { c } else { '_' });
+    let parts = [server, "__", tool];
+    let name = parts.iter().flat_map(|part| part.chars());
+    let name = name.map(|c| if plain(c) { c } else { '_' });
     name.take(MAX_NAME).collect()
 }
 
 fn outcome(result: &CallToolResult) -> ToolOutcome {
     let blocks = result.content.iter().map(|block| json!(block));
-    let mut room = MAX_IMAGES;
+    let mut room = MAX_ATTACHED;
     let mut fits = |block: &Value| {
-        let length = block["data"].as_str().map_or(0, str::len);
+        // Texts are cut later, together.
+        let is_text = block["type"] == "text";
+        let length = if is_text { 0 } else { block.to_string().len() };
         let fits = length <= room;
         room -= if fits { length } else { 0 };
         fits

@@ -21,6 +21,8 @@ use crate::trace;
 
 /// How often in a row a stream may break off without having said anything new.
 const MAX_BREAKS: u32 = 3;
+/// How often one message may break off at all: each time the whole conversation is sent again.
+const MAX_ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub async fn run(
@@ -35,7 +37,7 @@ pub async fn run(
     {
         record.step(&random_text(16));
     }
-    let mut breaks = 0;
+    let (mut breaks, mut attempts) = (0, 0);
     loop {
         let said = record.steps.last().map_or(0, |step| step.said.len());
         let request = request(context, record, tools);
@@ -52,18 +54,22 @@ pub async fn run(
         };
         let progress = record.steps.last().map_or(0, |step| step.said.len()) > said;
         breaks = if progress { 0 } else { breaks + 1 };
-        let goes_on = matches!(
-            error,
-            ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
-        );
-        if !goes_on || breaks >= MAX_BREAKS {
+        attempts += 1;
+        // Errors before the first word were tried again by the provider.
+        let in_the_middle = progress && error.is_retryable();
+        let goes_on = in_the_middle
+            || matches!(
+                error,
+                ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
+            );
+        if !goes_on || breaks >= MAX_BREAKS || attempts >= MAX_ATTEMPTS {
             return Err(failure(&error));
         }
         tracing::warn!(
             kind = error.kind(),
             "the model's answer broke off: asking for the rest"
         );
-        tokio::time::sleep(PAUSE * breaks).await;
+        tokio::time::sleep(PAUSE * (breaks + 1)).await;
     }
 }
 

@@ -18,6 +18,7 @@ use super::running_processes::{MEASURE_EVERY, RunningProcesses};
 use super::sandbox::ProcessPaths;
 use super::start_backoff::StartBackoff;
 use super::start_demand::StartDemand;
+use crate::agent::AgentRoom;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
@@ -102,9 +103,9 @@ impl AgentPool {
     }
 
     /// Whether so many sessions have memory for their processes.
-    pub fn fits(&self, sessions: usize) -> bool {
+    pub fn room_for(&self, sessions: usize) -> AgentRoom {
         let ready = self.state().ready_pids();
-        self.running.fits(sessions, &ready)
+        self.running.room_for(sessions, &ready)
     }
 
     /// One that is ready, else a new one.

@@ -9,6 +9,7 @@ use baton_session::sync::MutexExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::process_tree;
+use crate::agent::AgentRoom;
 use crate::metrics::AgentProcessMetrics;
 
 /// Between two measurements.
@@ -98,14 +99,23 @@ impl RunningProcesses {
 
     /// Whether `sessions` fit, each with a process. Those in `ready` make way for them. One session
     /// always fits: otherwise nothing would ever run.
-    pub fn fits(&self, sessions: usize, ready: &HashSet<u32>) -> bool {
+    pub fn room_for(&self, sessions: usize, ready: &HashSet<u32>) -> AgentRoom {
         let Some(total) = self.total.filter(|_| sessions > 1) else {
-            return true;
+            return AgentRoom::Free;
         };
         let table = self.table.locked();
-        let used = table.used(|pid, _| !ready.contains(&pid));
-        let without = sessions.saturating_sub(used.in_use) as u64;
-        used.bytes + without * table.expected() <= total
+        let fits = |used: UsedMemory| {
+            let without = sessions.saturating_sub(used.in_use) as u64;
+            used.bytes + without * table.expected() <= total
+        };
+        let stays = |entry: &ProcessEntry| !entry.leave.is_cancelled();
+        if fits(table.used(|pid, _| !ready.contains(&pid))) {
+            AgentRoom::Free
+        } else if fits(table.used(|pid, entry| !ready.contains(&pid) && stays(entry))) {
+            AgentRoom::Soon
+        } else {
+            AgentRoom::Full
+        }
     }
 
     /// Whether all that run and `more` others fit.
@@ -178,6 +188,10 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn fits(running: &RunningProcesses, sessions: usize, ready: &HashSet<u32>) -> bool {
+        running.room_for(sessions, ready) == AgentRoom::Free
+    }
+
     fn running(total: u64, sizes: &[u64]) -> (Arc<RunningProcesses>, Vec<RegisteredProcess>) {
         let running = RunningProcesses::new(Some(total), AgentProcessMetrics::default());
         let running = Arc::new(running);
@@ -196,39 +210,41 @@ mod tests {
     fn a_session_without_a_process_needs_as_much_as_the_others_have() {
         let (running, _held) = running(400 * MIB, &[100 * MIB, 100 * MIB]);
         let none = HashSet::new();
-        assert!(running.fits(3, &none));
-        assert!(running.fits(4, &none));
-        assert!(!running.fits(5, &none));
+        assert!(fits(&running, 3, &none));
+        assert!(fits(&running, 4, &none));
+        assert!(!fits(&running, 5, &none));
     }
 
     #[test]
     fn one_that_is_ready_makes_way_and_one_that_ends_does_not_until_it_has() {
         let (running, mut held) = running(200 * MIB, &[100 * MIB, 100 * MIB]);
         let none = HashSet::new();
-        assert!(!running.fits(3, &none));
+        assert!(!fits(&running, 3, &none));
         assert!(!running.fits_more(1));
         assert!(
-            running.fits(2, &HashSet::from([2])),
+            fits(&running, 2, &HashSet::from([2])),
             "2 is ready, 1 is held"
         );
         held[1].leave.cancel();
-        assert!(!running.fits(2, &none), "it is still there");
+        assert!(!fits(&running, 2, &none), "it is still there");
+        assert_eq!(running.room_for(2, &none), AgentRoom::Soon);
+        assert_eq!(running.room_for(3, &none), AgentRoom::Full);
         assert!(!running.fits_more(1));
         assert!(running.fits_more_soon(1));
         assert!(!running.fits_more_soon(2));
         held.pop();
-        assert!(running.fits(2, &none));
+        assert!(fits(&running, 2, &none));
         assert!(running.fits_more(1));
     }
 
     #[test]
     fn a_small_process_is_taken_to_grow_and_the_first_session_always_fits() {
         let (running, held) = running(400 * MIB, &[20 * MIB, 380 * MIB]);
-        assert!(!running.fits(2, &HashSet::new()), "200 and 380");
+        assert!(!fits(&running, 2, &HashSet::new()), "200 and 380");
         drop(held);
         let (running, _held) = running_beyond_the_limit();
-        assert!(running.fits(1, &HashSet::new()));
-        assert!(!running.fits(2, &HashSet::new()));
+        assert!(fits(&running, 1, &HashSet::new()));
+        assert!(!fits(&running, 2, &HashSet::new()));
     }
 
     fn running_beyond_the_limit() -> (Arc<RunningProcesses>, Vec<RegisteredProcess>) {
@@ -239,7 +255,7 @@ mod tests {
     fn without_a_limit_everything_fits() {
         let running = Arc::new(RunningProcesses::default());
         let _held = running.register(1);
-        assert!(running.fits(1_000_000, &HashSet::new()));
+        assert!(fits(&running, 1_000_000, &HashSet::new()));
         assert!(running.fits_more(1_000_000));
     }
 }

@@ -59,22 +59,18 @@ impl Drop for Model {
 
 async fn serve(mut socket: TcpStream, script: Script) -> Option<()> {
     let mut read = Vec::new();
-    loop {
-        let body = request(&mut socket, &mut read).await?;
-        let head =
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-        socket.write_all(head.as_bytes()).await.ok()?;
-        for piece in answer(&body, script) {
-            let data = format!("data: {piece}\n\n");
-            if piece["choices"][0]["delta"]["content"] == STALL {
-                std::future::pending::<()>().await;
-            }
-            socket.write_all(data.as_bytes()).await.ok()?;
-            tokio::time::sleep(PAUSE).await;
+    let body = request(&mut socket, &mut read).await?;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    socket.write_all(head.as_bytes()).await.ok()?;
+    for piece in answer(&body, script) {
+        let data = format!("data: {piece}\n\n");
+        if piece["choices"][0]["delta"]["content"] == STALL {
+            std::future::pending::<()>().await;
         }
-        socket.write_all(b"data: [DONE]\n\n").await.ok()?;
-        return Some(());
+        socket.write_all(data.as_bytes()).await.ok()?;
+        tokio::time::sleep(PAUSE).await;
     }
+    socket.write_all(b"data: [DONE]\n\n").await.ok()
 }
 
 async fn request(socket: &mut TcpStream, read: &mut Vec<u8>) -> Option<Value> {

@@ -110,12 +110,11 @@ impl AnswerReader {
     }
 }
 
-/// An event that is not what the protocol has.
-pub fn malformed(what: &str, event: &SseEvent) -> ModelError {
-    let shown: String = String::from_utf8_lossy(&event.data)
-        .chars()
-        .take(120)
-        .collect();
+/// An event that is not what the protocol has. It may repeat a key, which is taken out before
+/// the rest is cut.
+pub fn malformed(what: &str, event: &SseEvent, context: &FailureContext) -> ModelError {
+    let shown = context.shown(&String::from_utf8_lossy(&event.data));
+    let shown: String = shown.chars().take(120).collect();
     ModelError::Malformed {
         detail: format!("{what}: {shown}"),
     }

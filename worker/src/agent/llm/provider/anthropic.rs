@@ -46,8 +46,8 @@ impl AnswerDecoder for AnthropicDecoder {
         reply: &mut ReplyBuilder,
         context: &FailureContext,
     ) -> Result<(), ModelError> {
-        let news: Value =
-            serde_json::from_slice(&event.data).map_err(|_| malformed("not JSON", event))?;
+        let news: Value = serde_json::from_slice(&event.data)
+            .map_err(|_| malformed("not JSON", event, context))?;
         let key = news["index"].as_u64().unwrap_or_default();
         match news["type"].as_str() {
             Some("message_start") => {
@@ -73,7 +73,7 @@ impl AnswerDecoder for AnthropicDecoder {
             Some(_) => Ok(()),
             None => Err(match news.get("error") {
                 Some(error) => context.reported(error),
-                None => malformed("an event without a type", event),
+                None => malformed("an event without a type", event, context),
             }),
         }
     }
@@ -93,19 +93,19 @@ impl AnthropicDecoder {
                 ContentBlock::Text
             }
             "thinking" => {
+                reply.count(text("signature"))?;
                 reply.reasoning(text("thinking"))?;
                 ContentBlock::Thinking {
                     signature: text("signature").to_owned(),
                 }
             }
             "redacted_thinking" => ContentBlock::Redacted {
-                data: block["data"].clone(),
+                data: counted(&block["data"], reply)?,
             },
             "tool_use" => {
+                let input = counted(&block["input"], reply)?;
                 reply.call(key, text("id"), text("name"))?;
-                ContentBlock::ToolUse {
-                    input: block["input"].clone(),
-                }
+                ContentBlock::ToolUse { input }
             }
             _ => ContentBlock::Other,
         };
@@ -165,6 +165,12 @@ impl AnthropicDecoder {
             _ => Ok(()),
         }
     }
+}
+
+/// What is kept until its block ends counts from the beginning: many blocks may be open.
+fn counted(value: &Value, reply: &mut ReplyBuilder) -> Result<Value, ModelError> {
+    reply.count(&value.to_string())?;
+    Ok(value.clone())
 }
 
 fn stop(reason: &str) -> ModelStop {

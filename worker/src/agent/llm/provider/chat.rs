@@ -37,13 +37,13 @@ impl AnswerDecoder for ChatDecoder {
             reply.finish();
             return Ok(());
         }
-        let chunk: Value =
-            serde_json::from_slice(&event.data).map_err(|_| malformed("not JSON", event))?;
+        let chunk: Value = serde_json::from_slice(&event.data)
+            .map_err(|_| malformed("not JSON", event, context))?;
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(context.reported(error));
         }
         if !chunk.is_object() {
-            return Err(malformed("not a chunk", event));
+            return Err(malformed("not a chunk", event, context));
         }
         read_usage(&chunk["usage"], reply);
         let Some(choice) = chunk["choices"].get(0) else {

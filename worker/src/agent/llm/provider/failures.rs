@@ -166,6 +166,14 @@ const MODEL_WORDS: &[&str] = &[
     "is not a valid model",
     "model does not exist",
 ];
+/// Kinds of errors that have no status code, for too many requests.
+const LIMIT_KINDS: &[&str] = &[
+    "rate_limit",
+    "insufficient_quota",
+    "too_many_requests",
+    "resource_exhausted",
+    "throttling",
+];
 
 impl ErrorReport {
     /// OpenAI and Anthropic put it into `error`, Ollama makes that a string, others have `detail`
@@ -182,7 +190,12 @@ impl ErrorReport {
         };
         let kinds = ["type", "code", "status", "param"].map(text);
         let kinds: Vec<&str> = kinds.into_iter().flatten().collect();
-        let code = inner["code"].as_u64().or(inner["status"].as_u64());
+        // LiteLLM writes it as a string.
+        let code = |member: &str| match &inner[member] {
+            Value::String(code) => code.parse().ok(),
+            code => code.as_u64(),
+        };
+        let code = code("code").or(code("status"));
         Self {
             message: message.map_or_else(|| inner.to_string(), ToOwned::to_owned),
             kind: kinds.join(" "),
@@ -192,14 +205,17 @@ impl ErrorReport {
 
     /// The status code that this would have had outside of a stream.
     fn status(&self) -> StatusCode {
-        let of = |words: &[&str]| words.iter().any(|word| self.kind.contains(word));
+        let kind = self.kind.to_lowercase();
+        let of = |words: &[&str]| words.iter().any(|word| kind.contains(word));
         if of(&["authentication", "permission", "invalid_api_key"]) {
             StatusCode::UNAUTHORIZED
-        } else if of(&["rate_limit", "insufficient_quota"]) {
+        } else if of(LIMIT_KINDS) {
             StatusCode::TOO_MANY_REQUESTS
+        } else if of(&["billing"]) {
+            StatusCode::PAYMENT_REQUIRED
         } else if of(&["not_found"]) {
             StatusCode::NOT_FOUND
-        } else if of(&["invalid_request", "invalid_prompt", "BadRequest"]) {
+        } else if of(&["invalid_request", "invalid_prompt", "badrequest"]) {
             StatusCode::BAD_REQUEST
         } else {
             StatusCode::SERVICE_UNAVAILABLE

@@ -4,7 +4,8 @@
 /// An endpoint that goes on after exactly the beginning repeats it only by ignoring it, and then
 /// all of it. A shorter beginning may come again by chance.
 const MIN_WHOLE: usize = 32;
-/// A model that was asked to go on may begin with the last sentence again.
+/// A model that was asked to go on may begin with the last sentence again. Less than this, such
+/// as a number or a yes, may as well be the rest.
 const MIN_OVERLAP: usize = 16;
 const MAX_OVERLAP: usize = 4096;
 
@@ -41,7 +42,7 @@ impl PrefixCut {
             said.is_char_boundary(*at) && before.is_ascii_whitespace()
         };
         let words = (earliest..=latest).filter(begins_word);
-        let whole = (!said.is_empty()).then_some(0);
+        let whole = (said.len() >= MIN_OVERLAP).then_some(0);
         Self {
             starts: whole.into_iter().chain(words).collect(),
             said,
@@ -55,16 +56,23 @@ impl PrefixCut {
         if self.starts.is_empty() {
             return text.to_owned();
         }
+        let compared = self.held.len();
         self.held.push_str(text);
-        let (said, held) = (self.said.as_bytes(), self.held.as_bytes());
+        let (said, held) = (self.said.as_bytes(), self.held.len());
         self.starts.retain(|start| {
-            let said = &said[*start..];
-            said.iter().zip(held).all(|(old, new)| old == new)
+            let said = said.get(start + compared..).unwrap_or_default();
+            said.iter()
+                .zip(text.as_bytes())
+                .all(|(old, new)| old == new)
         });
+        // Of those that are complete only the longest can matter.
+        let is_partial = |start: &usize| held < said.len() - start;
+        let partial = self.starts.partition_point(is_partial);
+        self.starts.truncate(partial + 1);
         match self.starts.first() {
             None => self.release(0),
             // The longest repetition is complete.
-            Some(start) if held.len() >= said.len() - start => self.release(said.len() - start),
+            Some(start) if !is_partial(start) => self.release(said.len() - start),
             Some(_) => String::new(),
         }
     }
@@ -72,7 +80,8 @@ impl PrefixCut {
     /// The text has ended; returns what is left to show. The beginning of a repetition by a model
     /// that was only asked is none.
     pub fn finish(&mut self) -> String {
-        if self.drop_partial && !self.starts.is_empty() {
+        let overlaps = self.held.len() >= MIN_OVERLAP && !self.starts.is_empty();
+        if self.drop_partial && overlaps {
             self.held.clear();
         }
         self.release(0)
@@ -125,7 +134,11 @@ mod tests {
             "The second one breaks off.",
             "an endpoint that goes on exactly means what it says"
         );
-        assert_eq!(shown(asked, "The first sent"), "", "begun anew and ended");
+        assert_eq!(
+            shown(asked, "The first sentence"),
+            "",
+            "begun anew and ended"
+        );
     }
 
     #[test]
@@ -133,7 +146,7 @@ mod tests {
         let exact = || PrefixCut::exact("ha".into(), 0);
         assert_eq!(shown(exact, "ha!"), "ha!");
         let asked = || PrefixCut::asked("ha".into());
-        assert_eq!(shown(asked, "ha!"), "!");
+        assert_eq!(shown(asked, "ha!"), "ha!");
         let withheld = || PrefixCut::exact("Dear friend,\n\n".into(), 2);
         assert_eq!(shown(withheld, "\n\nI write"), "I write");
         assert_eq!(shown(withheld, "\nI write"), "I write");
@@ -141,5 +154,35 @@ mod tests {
         let umlauts = || PrefixCut::asked("ä ö ü ä ö ü ä ö ü ä ö ü".into());
         assert_eq!(shown(umlauts, "ß"), "ß");
         assert_eq!(shown(PrefixCut::default, "any"), "any");
+    }
+
+    /// Comparing all that is held for each piece would take hours here.
+    #[test]
+    fn a_long_repetition_in_small_pieces_is_cheap() {
+        let said = "a ".repeat(1 << 20);
+        for mut cut in [
+            PrefixCut::exact(said.clone(), 0),
+            PrefixCut::asked(said.clone()),
+        ] {
+            for at in 0..said.len() - 1 {
+                assert_eq!(cut.push(&said[at..=at]), "");
+            }
+            assert_eq!(cut.push(" and more"), "and more");
+        }
+    }
+
+    #[test]
+    fn a_short_answer_that_was_said_before_is_kept() {
+        let asked =
+            || PrefixCut::asked("A or B? Let us think about it. The answer then is ".into());
+        assert_eq!(shown(asked, "A"), "A");
+        assert_eq!(shown(asked, "The answer"), "The answer");
+        assert_eq!(
+            shown(asked, "A or B? Let us think"),
+            "",
+            "begun anew and ended"
+        );
+        let brief = || PrefixCut::asked("No. ".into());
+        assert_eq!(shown(brief, "No. No!"), "No. No!");
     }
 }

@@ -60,8 +60,9 @@ impl ReplyBuilder {
         }
     }
 
-    /// Goes on after a beginning.
+    /// Goes on after a beginning, which counts: no number of continuations exceeds the bound.
     pub fn continuing(mut self, message: AssistantMessage, cut: PrefixCut) -> Self {
+        self.bytes = message.parts.iter().map(kept_bytes).sum();
         self.parts = message.parts;
         self.cut = cut;
         self
@@ -95,8 +96,9 @@ impl ReplyBuilder {
     }
 
     pub fn text(&mut self, text: &str) -> Result<(), ModelError> {
-        self.count(text)?;
         let shown = self.cut.push(text);
+        // A repetition was counted the first time. No more than that is held.
+        self.count(&shown)?;
         self.show(shown);
         Ok(())
     }
@@ -311,5 +313,59 @@ impl ReplyBuilder {
     fn push(&mut self, part: AssistantPart) {
         self.bytes += PART_BYTES;
         self.parts.push(part);
+    }
+}
+
+fn kept_bytes(part: &AssistantPart) -> usize {
+    let content = match part {
+        AssistantPart::Text(text) => text.len(),
+        AssistantPart::Reasoning { text, opaque, .. } => {
+            let opaque = opaque.as_ref().map_or(0, |value| value.to_string().len());
+            text.len() + opaque
+        }
+        AssistantPart::ToolCall {
+            id,
+            name,
+            arguments,
+        } => id.len() + name.len() + arguments.len(),
+    };
+    content + PART_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continued_beginning_counts() {
+        let thought = AssistantPart::Reasoning {
+            text: "t".repeat(300),
+            opaque: Some(Value::String("o".repeat(300))),
+            protocol: ModelProtocol::Chat,
+        };
+        let beginning = AssistantMessage {
+            parts: vec![thought, AssistantPart::Text("s".repeat(300))],
+        };
+        let reply = ReplyBuilder::new(ModelProtocol::Chat, 1200);
+        let mut reply = reply.continuing(beginning, PrefixCut::default());
+        reply.text(&"n".repeat(100)).expect("within the bound");
+        let more = reply.text(&"n".repeat(100));
+        assert_eq!(more.expect_err("beyond it").kind(), "too_large");
+    }
+
+    #[test]
+    fn a_repeated_beginning_counts_once() {
+        let said = "s".repeat(600);
+        let beginning = AssistantMessage {
+            parts: vec![AssistantPart::Text(said.clone())],
+        };
+        let reply = ReplyBuilder::new(ModelProtocol::Chat, 1000);
+        let cut = PrefixCut::exact(said.clone(), 0);
+        let mut reply = reply.continuing(beginning, cut);
+        for piece in [&said[..300], &said[300..], &"n".repeat(200)] {
+            reply.text(piece).expect("within the bound");
+        }
+        let more = reply.text(&"n".repeat(200));
+        assert_eq!(more.expect_err("beyond it").kind(), "too_large");
     }
 }

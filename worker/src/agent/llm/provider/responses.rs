@@ -32,8 +32,8 @@ impl AnswerDecoder for ResponsesDecoder {
         if event.data.trim_ascii() == b"[DONE]" {
             return Ok(());
         }
-        let news: Value =
-            serde_json::from_slice(&event.data).map_err(|_| malformed("not JSON", event))?;
+        let news: Value = serde_json::from_slice(&event.data)
+            .map_err(|_| malformed("not JSON", event, context))?;
         let kind = news["type"].as_str().unwrap_or(&event.name);
         let key = news["output_index"].as_u64().unwrap_or_default();
         let delta = news["delta"].as_str().unwrap_or_default();
@@ -75,7 +75,7 @@ impl AnswerDecoder for ResponsesDecoder {
             "error" => Err(context.reported(news.get("error").unwrap_or(&news))),
             "" => Err(match news.get("error") {
                 Some(error) => context.reported(error),
-                None => malformed("an event without a type", event),
+                None => malformed("an event without a type", event, context),
             }),
             _ => Ok(()),
         }

@@ -177,3 +177,25 @@ fn ends_and_errors_are_told_apart() {
     assert_eq!(read(&begun()).error(), "broken_off");
     assert_eq!(read(&[json!({ "x": 1 })]).error(), "malformed");
 }
+
+#[test]
+fn blocks_that_only_begin_are_bounded_in_bytes() {
+    let mut config = ProviderConfig::new(ModelProtocol::Anthropic, "http://localhost/v1");
+    config.max_reply_bytes = 10_000;
+    let provider = ModelProvider::new(config).expect("good");
+    let much = "x".repeat(1000);
+    let blocks = [
+        json!({ "type": "redacted_thinking", "data": much }),
+        json!({ "type": "tool_use", "id": "", "name": "f", "input": { "much": much } }),
+        json!({ "type": "thinking", "thinking": "", "signature": much }),
+    ];
+    for block in blocks {
+        let body = data(
+            &(0..20)
+                .map(|at| start(at, block.clone()))
+                .collect::<Vec<_>>(),
+        );
+        let answer = Answer::read(&provider, &[body.as_bytes()]);
+        assert_eq!(answer.error(), "too_large", "{}", block["type"]);
+    }
+}

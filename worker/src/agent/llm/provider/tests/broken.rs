@@ -152,3 +152,21 @@ fn a_continued_answer_is_whole_and_shows_only_what_is_new() {
         assert_eq!(whole, format!("{beginning} rest."), "{protocol:?}");
     }
 }
+
+#[test]
+fn a_malformed_event_shows_no_secret() {
+    for protocol in ALL {
+        let mut context = provider(protocol).context("a-model");
+        context.secrets = vec![ModelKey::new("sk-very-secret")];
+        // Some of them stand where the message is cut.
+        for before in [0, 90, 96, 130] {
+            let padding = "x".repeat(before);
+            let body = format!("data: {padding} Authorization: Bearer sk-very-secret\n\n");
+            let reader = provider(protocol).reader(None, &context);
+            let error = Answer::read_with(reader, &[body.as_bytes()]).end;
+            let error = error.expect_err("not JSON");
+            assert_eq!(error.kind(), "malformed");
+            assert!(!error.to_string().contains("sk-"), "{protocol:?}: {error}");
+        }
+    }
+}

@@ -170,3 +170,50 @@ fn errors_within_a_stream_are_told_apart() {
     assert_eq!(of(json!({ "error": "it crashed" })), "overloaded");
     assert_eq!(of(stop("error")), "overloaded");
 }
+
+#[test]
+fn errors_that_pass_are_retryable_however_they_are_written() {
+    let of = |error: Value| {
+        let events = [chunk(json!({ "content": "x" })), json!({ "error": error })];
+        let error = read(&events).end.expect_err("an error");
+        (error.kind(), error.is_retryable())
+    };
+    let limited = ("rate_limited", true);
+    assert_eq!(of(json!({ "message": "x", "code": "429" })), limited);
+    assert_eq!(
+        of(json!({ "message": "x", "code": "rate_limit_exceeded" })),
+        limited
+    );
+    assert_eq!(
+        of(json!({ "message": "x", "code": "too_many_requests" })),
+        limited
+    );
+    assert_eq!(
+        of(json!({ "message": "x", "status": "RESOURCE_EXHAUSTED" })),
+        limited
+    );
+    assert_eq!(
+        of(json!({ "message": "x", "type": "ThrottlingException" })),
+        limited
+    );
+    let overloaded = ("overloaded", true);
+    assert_eq!(of(json!({ "message": "x", "code": "503" })), overloaded);
+    assert_eq!(of(json!({ "message": "x", "code": 529 })), overloaded);
+    assert_eq!(
+        of(json!({ "message": "x", "type": "overloaded_error" })),
+        overloaded
+    );
+    assert_eq!(
+        of(json!({ "message": "x", "type": "timeout_error" })),
+        overloaded
+    );
+    // Those that do not pass are not.
+    assert_eq!(
+        of(json!({ "message": "x", "code": "401" })),
+        ("unauthorized", false)
+    );
+    assert_eq!(
+        of(json!({ "message": "x", "type": "billing_error" })),
+        ("quota_spent", false)
+    );
+}
