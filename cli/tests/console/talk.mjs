@@ -139,7 +139,9 @@ await run({
   async 'modes and options are set'() {
     await page.selectOption('.choice:has-text("Mode") select', 'architect');
     await page.selectOption('.choice:has-text("Model") select', 'large');
-    await page.check('.choice:has-text("Verbose") input');
+    // It shows what the agent has, so it changes when the agent has answered.
+    await page.click('.choice:has-text("Verbose") input');
+    await page.waitForSelector('.choice:has-text("Verbose") input:checked');
     await page.reload();
     await idle(page);
     await page.waitForSelector('.choice:has-text("Model") select');
