@@ -80,7 +80,7 @@ fn a_name_that_nobody_knows_comes_with_those_that_are_known() {
     let output = output.expect("baton runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(said.contains("scripted, claude, codex"), "{said}");
+    assert!(said.contains("scripted, llm, claude, codex"), "{said}");
 }
 
 #[test]
