@@ -516,7 +516,7 @@ impl AgentOptions {
         Some(sandbox)
     }
 
-    /// What a process may open beside what its command needs.
+    /// Paths that a process may open beside those that its command needs.
     fn sandbox_config(&self, around: AgentSurroundings<'_>) -> Option<SandboxConfig> {
         let common = self
             .serves_several()

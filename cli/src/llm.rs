@@ -95,7 +95,7 @@ enum ProtocolOption {
 const LEAST_CONTEXT: u64 = 1024;
 
 impl LlmOptions {
-    /// What is wrong with them, if they are used.
+    /// The faults of these options, if they are used.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.llm_url.is_none() {

@@ -80,7 +80,7 @@ const PACE: DrainPace = DrainPace {
     linger: Duration::ZERO,
 };
 
-/// Somebody at a terminal waits for the end. Turns that are cut go on at the next start.
+/// A person at a terminal waits for the end. Turns that are cut go on at the next start.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
 
 impl ServeArguments {

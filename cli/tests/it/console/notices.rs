@@ -71,7 +71,7 @@ async fn a_client_that_asks_hears_what_the_turns_of_others_do() {
     let is_question = |it: &Value| it["method"] == "session/request_permission";
     let mut seen = upto(&mut own, is_question).await;
     let id = seen.last().unwrap()["id"].clone();
-    // Who joins now is told that it waits, and for what.
+    // A client that joins now is told that it waits, and for what.
     let mut late = open(&baton.url(), true).await;
     late.send(load(json!("l"), &session)).await;
     let told = notices(&upto(&mut late, |it| it["id"] == "l").await);

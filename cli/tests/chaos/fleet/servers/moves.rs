@@ -21,7 +21,7 @@ struct SlotMove<'a> {
     to: &'a Node,
 }
 
-/// What a node says of itself in `CLUSTER NODES`.
+/// A node's line about itself in `CLUSTER NODES`.
 struct OwnSlots<'a> {
     node: &'a Node,
     id: String,
@@ -129,7 +129,7 @@ impl Servers {
                 }
                 return;
             }
-            // What the source still has is what counts.
+            // The keys that the source still has decide.
             let mut words = vec![
                 "migrate",
                 "127.0.0.1",
