@@ -10,6 +10,7 @@ pub mod login;
 mod message;
 pub mod post;
 pub mod probe;
+pub mod responses;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;

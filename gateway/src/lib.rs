@@ -14,6 +14,7 @@
 //! | [`limits`] | how much one caller may take |
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
+//! | `responses` | the door for clients that speak Open Responses, beside ACP's |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
 //! Beside them:
@@ -47,6 +48,7 @@ mod methods;
 pub mod metrics;
 mod middleware;
 pub mod net;
+mod responses;
 pub mod router;
 pub mod server;
 mod stream;

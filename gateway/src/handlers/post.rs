@@ -13,6 +13,7 @@ use baton_protocol::{Inbound, Method};
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::DeliveryPath;
 use baton_session::store::Attachment;
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -26,7 +27,7 @@ use crate::auth::Caller;
 use crate::error::GatewayError;
 use crate::http::headers::{self, AcceptedTypes};
 use crate::http::{body, paths};
-use crate::limits::LimitRefusal;
+use crate::limits::{InflightReservation, LimitRefusal};
 use crate::methods::MethodOutcome;
 use crate::stream::log_tail::LogTail;
 use crate::stream::one_shot::OneShotFeed;
@@ -55,18 +56,30 @@ pub async fn post(
             "application/json or text/event-stream",
         ));
     }
-    let body_timeout = app.config.transport.request_timeout * BODY_TIMEOUTS;
     let mut reservation = app.inflight.of(&caller.principal);
-    let read = timeout(body_timeout, body::read(headers, body, &mut reservation)).await;
-    let bytes = read.unwrap_or(Err(GatewayError::Slow))?;
-    let allowance = caller.allowance.as_ref();
-    let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
+    let (bytes, over_bytes) = read_body(app, &caller, headers, body, &mut reservation).await?;
     let inbound = Inbound::read(bytes)?;
     let span = trace::span_from_message(app.config.traces, &parts, &inbound);
     let handled = handle_message(app, &caller, &parts, inbound, accepts, over_bytes);
     let response = handled.instrument(span.clone()).await.into_response();
     trace::record_response(&span, &response);
     Ok(response)
+}
+
+/// The body within the caller's limits, and why the caller has sent too much, if it has.
+pub(super) async fn read_body(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+    reservation: &mut InflightReservation,
+) -> Result<(Bytes, Option<LimitRefusal>), GatewayError> {
+    let body_timeout = app.config.transport.request_timeout * BODY_TIMEOUTS;
+    let read = timeout(body_timeout, body::read(headers, body, reservation)).await;
+    let bytes = read.unwrap_or(Err(GatewayError::Slow))?;
+    let allowance = caller.allowance.as_ref();
+    let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
+    Ok((bytes, over_bytes))
 }
 
 /// A message that could be read.
