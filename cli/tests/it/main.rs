@@ -44,6 +44,7 @@ mod proxies;
 mod questions;
 mod redis;
 mod release;
+mod responses;
 mod restart;
 mod resume;
 mod revocation;
