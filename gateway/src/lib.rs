@@ -15,6 +15,7 @@
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
 //! | `responses` | the door for clients that speak Open Responses, beside ACP's |
+//! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
 //! Beside them:
@@ -44,6 +45,7 @@ pub mod fuzzing;
 mod handlers;
 pub mod http;
 pub mod limits;
+mod mcp;
 mod methods;
 pub mod metrics;
 mod middleware;
@@ -55,6 +57,7 @@ mod stream;
 mod trace;
 
 pub use app::{App, GatewayConfig, StopSignals};
+pub use mcp::{ConversationScope, McpDoorOptions};
 pub use metrics::GatewayMetrics;
 pub use net::connection_limits::ConnectionLimits;
 pub use net::socket::listen;

@@ -173,6 +173,7 @@ impl<'a> KnownResponse<'a> {
             agent: None,
             one_shot: true,
             over_bytes: None,
+            makes: None,
             door: Some(DoorTerms {
                 request: inbound.bytes(),
                 counted: true,

@@ -246,6 +246,7 @@ impl<'a> ResponseStart<'a> {
             agent: self.access.connection.agent.as_deref(),
             one_shot: true,
             over_bytes: self.over_bytes,
+            makes: None,
             door: Some(door),
         };
         dispatch(self.services.methods, &self.access, message).await
