@@ -16,7 +16,7 @@ use super::terms::ResponseTerms;
 
 /// The JSON-RPC id of the prompt that a response is the answer to.
 pub const PROMPT_ID: &str = "\"prompt\"";
-/// So much of the output stands in the object. What comes after it is streamed, and the response is
+/// So much of the output stands in the object. The rest is streamed, and the response is
 /// incomplete.
 const MAX_OUTPUT: usize = 16 << 20;
 const REFUSAL_TEXT: &str = "The agent refused to go on.";
@@ -130,7 +130,7 @@ impl ResponseFold {
         }
     }
 
-    /// What was asked for is known: the stream begins.
+    /// The stream begins, now that its terms are known.
     fn announce(&mut self) {
         self.announced = true;
         let terms = self.terms.get_or_insert_default();

@@ -129,7 +129,7 @@ impl<'a> KnownResponse<'a> {
         Ok(json!({ "id": id, "object": "response", "deleted": true }))
     }
 
-    /// What the user said, as items.
+    /// The words of the user, as items.
     pub async fn input_items(&self) -> Result<Value, GatewayError> {
         let log = LogId::Session(self.name.session.clone());
         let (mut next, mut begun, mut content) = (self.name.after + 1, false, Vec::new());
@@ -186,7 +186,7 @@ impl<'a> KnownResponse<'a> {
     }
 }
 
-/// What waits in the session's inbox for this response.
+/// The terms of a response that waits in the session's inbox.
 async fn queued(
     services: ResponseServices<'_>,
     name: &ResponseName,

@@ -1,6 +1,6 @@
 //! Begins a response: in a new session, in one that goes on, or in a fork.
 //!
-//! Whoever goes on from a response gets its conversation exactly as it was. If its turn is the last
+//! To go on from a response is to get its conversation exactly as it was. If its turn is the last
 //! one, the session goes on, provided that nobody else has asked anything of it in between: the
 //! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
 
