@@ -143,6 +143,7 @@ pub async fn run(
     let store = arguments.store.connect(store_metrics).await?;
     let config = baton_gateway::GatewayConfig {
         default_agent: arguments.default_agent,
+        default_cwd: crate::options::current_directory(),
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),

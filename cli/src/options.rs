@@ -304,3 +304,10 @@ pub fn check(faults: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()
         Err(ConfigurationError(faults).into())
     }
 }
+
+/// Where sessions live whose client names no directory.
+pub fn current_directory() -> String {
+    let directory = std::env::current_dir().ok();
+    let directory = directory.and_then(|path| path.into_os_string().into_string().ok());
+    directory.unwrap_or_else(|| "/".into())
+}

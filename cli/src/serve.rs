@@ -168,6 +168,7 @@ pub async fn run(
     let card = worker_config.card(&*agent);
     let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
+        default_cwd: crate::options::current_directory(),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
         mcp: arguments.edge.mcp(),

@@ -36,6 +36,8 @@ pub struct GatewayConfig {
     /// The agent that sessions get when the client doesn't choose; see [`agents`](crate::agents)
     /// for what that is if none is given.
     pub default_agent: Option<String>,
+    /// Where sessions live whose client names no directory, as those of other doors may.
+    pub default_cwd: String,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
@@ -72,6 +74,7 @@ impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             default_agent: None,
+            default_cwd: "/".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
             origins: AllowedOrigins::default(),

@@ -11,6 +11,7 @@ pub mod mcp;
 mod message;
 pub mod post;
 pub mod probe;
+pub mod responses;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;

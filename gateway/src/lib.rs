@@ -14,6 +14,7 @@
 //! | [`limits`] | how much one caller may take |
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
+//! | `responses` | the door for clients that speak Open Responses, beside ACP's |
 //! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
@@ -49,6 +50,7 @@ mod methods;
 pub mod metrics;
 mod middleware;
 pub mod net;
+mod responses;
 pub mod router;
 pub mod server;
 mod stream;

@@ -22,6 +22,7 @@ use crate::metrics::RequestTimer;
 use crate::net::connection::ConnectionInfo;
 use crate::net::peer::ClientPeer;
 use crate::net::proxies::ResolvedPeer;
+use crate::responses::fault;
 use crate::stream::stall::StallWatch;
 use crate::trace;
 
@@ -55,9 +56,14 @@ pub async fn resolve_peer(
 pub async fn public_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     // The span is around everything that it has to tell of.
     let span = trace::request_span(app.config.traces, &request);
+    let has_own_form = fault::is_ours(request.uri().path());
     let response = observe(&app, request, next).instrument(span.clone()).await;
     trace::record_response(&span, &response);
-    response
+    if has_own_form {
+        fault::in_own_form(response)
+    } else {
+        response
+    }
 }
 
 /// Nothing refuses a request before this, so that all that are refused are counted and recorded.

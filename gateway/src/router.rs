@@ -9,7 +9,8 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, mcp, post as message, probe, stream, tickets,
+    agents as listed, archive, console, delete, login, mcp, post as message, probe, responses,
+    stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -48,6 +49,24 @@ pub fn router(app: Arc<App>) -> Router {
             paths::AGENT_ROUTE,
             acp.layer(middleware::from_fn(layers::check_agent_name)),
         )
+        .route(
+            "/v1/responses",
+            post(responses::create).fallback(|| async { GatewayError::Method }),
+        )
+        .route(
+            "/v1/responses/{id}",
+            get(responses::retrieve)
+                .delete(responses::delete)
+                .head(|| async { GatewayError::Method })
+                .fallback(|| async { GatewayError::Method }),
+        )
+        .route("/v1/responses/{id}/cancel", post(responses::cancel))
+        .route(
+            "/v1/responses/{id}/input_items",
+            get(responses::input_items),
+        )
+        .route("/v1/models", get(responses::models))
+        .route("/v1/models/{name}", get(responses::model))
         .route(paths::MCP, mcp.clone())
         .route(
             paths::MCP_AGENT_ROUTE,

@@ -131,6 +131,7 @@ macro_rules! for_each_case {
                 the_creating_command_can_be_joined
                 a_command_is_accepted_with_number_head_and_way
                 the_same_request_joins_the_first
+                what_is_for_a_session_at_rest_is_taken_by_no_other
                 a_key_used_for_something_else_is_a_conflict
                 an_unknown_or_foreign_session_is_not_found
                 commands_wait_in_order

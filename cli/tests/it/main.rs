@@ -45,6 +45,7 @@ mod proxies;
 mod questions;
 mod redis;
 mod release;
+mod responses;
 mod restart;
 mod resume;
 mod revocation;

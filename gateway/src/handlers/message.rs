@@ -74,6 +74,7 @@ pub async fn handle(
         agent: source.agent,
         one_shot,
         over_bytes: source.over_bytes,
+        door: None,
         makes: None,
     };
     let outcome = dispatch(&app.methods, &access, message).await?;

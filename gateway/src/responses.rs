@@ -1,0 +1,52 @@
+//! The door for clients that speak Open Responses: `/v1/responses` and `/v1/models`. It translates
+//! and keeps nothing: a request becomes ACP messages of a connection of its own, and a response is
+//! read from the session's log, by whichever gateway is asked.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `request` | the body of a request, checked field by field |
+//! | `input` | its input as content of a prompt |
+//! | `terms` | what it asked for, as it is reported back: it travels in the prompt |
+//! | `name` | the id of a response: where it is in which log |
+//! | `start` | begins a response: a new session, one that goes on, or a fork |
+//! | `place` | where a response is in its session, and what came after it |
+//! | `retrieve` | a response that was begun before: read, followed, cancelled, deleted |
+//! | `fold` | a session's events become a response: its object, or the events of its stream |
+//! | `item` | its output items |
+//! | `object` | the object with all its fields |
+//! | `feed` | a response as a stream that follows the log |
+//! | `models` | agents as models |
+//! | `fault` | errors in the form of this protocol |
+
+pub mod fault;
+pub mod feed;
+pub mod fold;
+mod input;
+mod item;
+pub mod models;
+pub mod name;
+mod object;
+mod place;
+pub mod request;
+pub mod retrieve;
+pub mod start;
+mod terms;
+
+use std::sync::Arc;
+
+use baton_session::store::Store;
+
+use crate::agents::AgentCatalog;
+use crate::auth::token_issuer::TokenIssuer;
+use crate::methods::MethodServices;
+
+/// All that this door needs of its gateway.
+#[derive(Clone, Copy)]
+pub struct ResponseServices<'a> {
+    pub store: &'a Arc<dyn Store>,
+    pub issuer: &'a TokenIssuer,
+    pub agents: &'a AgentCatalog,
+    pub methods: &'a MethodServices,
+    /// Where sessions live whose client names no directory.
+    pub default_cwd: &'a str,
+}

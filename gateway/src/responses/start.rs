@@ -1,0 +1,376 @@
+//! Begins a response: in a new session, in one that goes on, or in a fork.
+//!
+//! To go on from a response is to get its conversation exactly as it was. If its turn is the last
+//! one, the session goes on, provided that nobody else has asked anything of it in between: the
+//! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
+
+use baton_protocol::{Inbound, compose};
+use baton_session::id::{ConnectionId, Partition, SessionId};
+use baton_session::store::SessionRecord;
+use baton_session::token::ConnectionToken;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::ResponseServices;
+use super::fault::{RpcError, fault, invalid, unknown_previous};
+use super::fold::PROMPT_ID;
+use super::models;
+use super::name::ResponseName;
+use super::place::ResponsePlace;
+use super::request::{ResponseRequest, unknown_conversation};
+use super::terms::ResponseTerms;
+use crate::access::{PresentedToken, RequestAccess};
+use crate::agents::MissingAgent;
+use crate::auth::Caller;
+use crate::error::{FaultKind, GatewayError};
+use crate::limits::LimitRefusal;
+use crate::methods::{ClientMessage, DoorTerms, MethodOutcome, dispatch};
+use crate::stream::one_shot::FollowedRequest;
+
+/// How often a session is looked at again that is not as it was.
+const LOOKS: usize = 8;
+
+pub struct ResponseStart<'a> {
+    services: ResponseServices<'a>,
+    request: &'a ResponseRequest,
+    access: RequestAccess,
+    over_bytes: Option<LimitRefusal>,
+    /// A request with this key is carried out once.
+    key: Option<&'a str>,
+    /// A message was counted as the request of its caller.
+    counted: bool,
+}
+
+/// A response that was begun.
+pub struct StartedResponse {
+    pub name: ResponseName,
+    pub terms: ResponseTerms,
+    pub access: RequestAccess,
+}
+
+impl<'a> ResponseStart<'a> {
+    pub fn new(
+        services: ResponseServices<'a>,
+        caller: &Caller,
+        request: &'a ResponseRequest,
+        key: Option<&'a str>,
+        over_bytes: Option<LimitRefusal>,
+    ) -> Self {
+        let access = access_of(services, caller, key);
+        Self {
+            services,
+            request,
+            access,
+            over_bytes,
+            key,
+            counted: false,
+        }
+    }
+
+    pub async fn run(mut self) -> Result<StartedResponse, GatewayError> {
+        let (follow, model) = match (&self.request.previous, &self.request.conversation) {
+            (Some(previous), _) => self.go_on_from(previous).await?,
+            (None, Some(session)) => self.go_on_in(session).await?,
+            (None, None) => self.begin_anew().await?,
+        };
+        let name = ResponseName {
+            session: follow.session,
+            after: follow.head,
+            asker: self.access.connection.id.clone(),
+        };
+        Ok(StartedResponse {
+            name,
+            terms: self.terms(model),
+            access: self.access,
+        })
+    }
+
+    async fn begin_anew(&mut self) -> Result<(FollowedRequest, String), GatewayError> {
+        let rights = self.access.caller.rights();
+        let directory = self.services.agents.directory(rights).await?;
+        let named = self.request.model.as_deref();
+        let agent = match directory.choose(named) {
+            Ok(card) => card.name.clone(),
+            Err(MissingAgent(_)) => {
+                return Err(models::unknown(named.unwrap_or_default(), &directory));
+            }
+        };
+        self.access.connection.agent = Some(agent.clone());
+        let cwd = self.request.cwd.as_deref();
+        let params = json!({
+            "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": [],
+        });
+        let session = match self.send("\"new\"", "session/new", &params, None).await? {
+            MethodOutcome::Created(created) => created.session,
+            other => return Err(refused(other)),
+        };
+        let follow = self.prompt(&session, &agent, None).await?;
+        Ok((follow, agent))
+    }
+
+    /// After whatever waits there already.
+    async fn go_on_in(
+        &mut self,
+        session: &SessionId,
+    ) -> Result<(FollowedRequest, String), GatewayError> {
+        let record = self.record(session).await?;
+        let record = record.ok_or_else(|| unknown_conversation(session.as_str()))?;
+        self.check_model(&record)?;
+        let follow = self.prompt(session, &record.agent, None).await?;
+        Ok((follow, record.agent))
+    }
+
+    async fn go_on_from(
+        &mut self,
+        previous: &str,
+    ) -> Result<(FollowedRequest, String), GatewayError> {
+        let unknown = || unknown_previous(previous);
+        let name: ResponseName = previous.parse().map_err(|_| unknown())?;
+        let record = self.record(&name.session).await?.ok_or_else(unknown)?;
+        self.check_model(&record)?;
+        let agent = record.agent;
+        let mut head = None;
+        for _ in 0..LOOKS {
+            let cut = match ResponsePlace::of(&**self.services.store, &name).await? {
+                ResponsePlace::Absent => return Err(unknown()),
+                ResponsePlace::Running => return Err(unfinished(previous)),
+                // The same as before, and yet it was not taken: something waits.
+                ResponsePlace::Last { head: same } if head == Some(same) => same,
+                ResponsePlace::Last { head: now } => {
+                    head = Some(now);
+                    match self.prompt(&name.session, &agent, Some(now)).await {
+                        Err(GatewayError::Moved) => continue,
+                        Err(GatewayError::Door(fault)) if fault.code == CLOSED => now,
+                        outcome => return Ok((outcome?, agent)),
+                    }
+                }
+                ResponsePlace::Followed { end } => {
+                    // It may be this very request that follows.
+                    if let Some(joined) = self.joined(&name.session, &agent).await? {
+                        return Ok((joined, agent));
+                    }
+                    end
+                }
+            };
+            let child = self.fork(&name.session, cut).await?;
+            let follow = self.prompt(&child, &agent, None).await?;
+            return Ok((follow, agent));
+        }
+        let text = "the session changes too fast to go on from it: try again";
+        Err(fault(FaultKind::Conflict, "conversation_moved", None, text))
+    }
+
+    /// The session goes on with this request since an earlier try.
+    async fn joined(
+        &mut self,
+        session: &SessionId,
+        agent: &str,
+    ) -> Result<Option<FollowedRequest>, GatewayError> {
+        if self.key.is_none() {
+            return Ok(None);
+        }
+        let terms = DoorTerms {
+            joins: true,
+            ..self.door()
+        };
+        match self.prompt_on(session, agent, terms).await {
+            Err(GatewayError::Moved) => Ok(None),
+            Err(GatewayError::Door(fault)) if fault.code == CLOSED => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+
+    async fn fork(&mut self, parent: &SessionId, cut: u64) -> Result<SessionId, GatewayError> {
+        let params = json!({ "sessionId": parent, "mcpServers": [] });
+        let terms = DoorTerms {
+            cut: Some(cut),
+            ..self.door()
+        };
+        let outcome = self
+            .send("\"fork\"", "session/fork", &params, Some(terms))
+            .await?;
+        match outcome.opens() {
+            Some(child) => Ok(child.clone()),
+            None => Err(refused(outcome)),
+        }
+    }
+
+    async fn prompt(
+        &mut self,
+        session: &SessionId,
+        agent: &str,
+        at_rest: Option<u64>,
+    ) -> Result<FollowedRequest, GatewayError> {
+        let terms = DoorTerms {
+            at_rest,
+            ..self.door()
+        };
+        self.prompt_on(session, agent, terms).await
+    }
+
+    async fn prompt_on(
+        &mut self,
+        session: &SessionId,
+        agent: &str,
+        door: DoorTerms<'a>,
+    ) -> Result<FollowedRequest, GatewayError> {
+        let mut blocks = self.request.input.blocks.clone();
+        let terms = self.terms(agent.to_owned()).meta();
+        blocks[0]["_meta"] = serde_json::from_str(&terms).expect("made of what was JSON");
+        let params = json!({ "sessionId": session, "prompt": blocks });
+        match self
+            .send(PROMPT_ID, "session/prompt", &params, Some(door))
+            .await?
+        {
+            MethodOutcome::Follow(follow) => Ok(follow),
+            other => Err(refused(other)),
+        }
+    }
+
+    async fn send(
+        &mut self,
+        id: &'static str,
+        method: &str,
+        params: &Value,
+        door: Option<DoorTerms<'a>>,
+    ) -> Result<MethodOutcome, GatewayError> {
+        let id: Value = serde_json::from_str(id).expect("our own ids are JSON");
+        let message: Bytes = compose::request(id, method, params);
+        let inbound = Inbound::read(message)?;
+        let door = door.unwrap_or_else(|| self.door());
+        self.counted = true;
+        let message = ClientMessage {
+            inbound: &inbound,
+            session_header: None,
+            agent: self.access.connection.agent.as_deref(),
+            one_shot: true,
+            over_bytes: self.over_bytes,
+            makes: None,
+            door: Some(door),
+        };
+        dispatch(self.services.methods, &self.access, message).await
+    }
+
+    fn door(&self) -> DoorTerms<'a> {
+        DoorTerms {
+            request: &self.request.body,
+            counted: self.counted,
+            at_rest: None,
+            joins: false,
+            cut: None,
+        }
+    }
+
+    fn terms(&self, agent: String) -> ResponseTerms {
+        let fields = self.request.fields.iter();
+        ResponseTerms {
+            at: self.access.connection.issued,
+            model: self.request.model.clone().unwrap_or(agent),
+            previous: self.request.previous.clone(),
+            fields: fields
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        }
+    }
+
+    async fn record(&self, session: &SessionId) -> Result<Option<SessionRecord>, GatewayError> {
+        let caller = &self.access.caller;
+        let record = self
+            .services
+            .store
+            .record(session, &caller.principal)
+            .await?;
+        Ok(record.filter(|record| caller.rights().allow(&record.agent)))
+    }
+
+    /// A session stays with the agent it was made for.
+    fn check_model(&self, record: &SessionRecord) -> Result<(), GatewayError> {
+        match self.request.model.as_deref() {
+            Some(model) if model != record.agent => Err(invalid(
+                "model",
+                format!(
+                    "this conversation is with {}: name that model, or none",
+                    record.agent
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Every request is made on a connection of its own. With a key it is the same one when the request
+/// is made again.
+fn access_of(services: ResponseServices<'_>, caller: &Caller, key: Option<&str>) -> RequestAccess {
+    let partitions = services.store.partitions();
+    let principal = &caller.principal;
+    let id = match key {
+        None => ConnectionId::mint(Partition::random(partitions)),
+        Some(key) => {
+            let seed = format!("response\n{principal}\n{key}");
+            let hash = Sha256::digest(&seed);
+            let at = u16::from_be_bytes([hash[0], hash[1]]) % partitions.max(1);
+            ConnectionId::derived(Partition(at), seed.as_bytes())
+        }
+    };
+    connection_access(services, caller, id)
+}
+
+/// As the connection that a request was made on.
+pub fn connection_access(
+    services: ResponseServices<'_>,
+    caller: &Caller,
+    id: ConnectionId,
+) -> RequestAccess {
+    let principal = &caller.principal;
+    let issued = services.issuer.revocations.issue_time(principal, None);
+    let connection = ConnectionToken {
+        id,
+        principal: principal.to_string(),
+        protocol_version: baton_protocol::PROTOCOL_VERSION,
+        client: Default::default(),
+        agent: None,
+        rights: caller.rights().mark(),
+        issued,
+        expires: u64::MAX,
+    };
+    RequestAccess {
+        connection,
+        grant: PresentedToken::Absent,
+        without_connection: false,
+        caller: caller.clone(),
+    }
+}
+
+const CLOSED: &str = "session_closed";
+
+/// A message that did not lead to what was asked for.
+fn refused(outcome: MethodOutcome) -> GatewayError {
+    if let Some(refusal) = outcome.refusal() {
+        return refusal.into();
+    }
+    let error = match outcome {
+        MethodOutcome::Answer(answer) => RpcError::of(&answer.into_message()),
+        _ => None,
+    };
+    match error {
+        Some(error) => error.into_fault(),
+        None => fault(
+            FaultKind::Failed,
+            "server_error",
+            None,
+            "the request was lost",
+        ),
+    }
+}
+
+fn unfinished(previous: &str) -> GatewayError {
+    let text = format!("{previous} has not ended: wait for it, or cancel it");
+    let param = Some("previous_response_id");
+    fault(
+        FaultKind::Conflict,
+        "previous_response_not_finished",
+        param,
+        text,
+    )
+}
