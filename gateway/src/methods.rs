@@ -163,9 +163,11 @@ pub async fn dispatch(
         Err(MethodError::Reject(error)) => Err(error),
         Err(MethodError::Rpc(code, text)) => {
             trace::record_error(services.traces, code);
-            let (caller, id) = (&access.caller, &access.connection.id);
+            let (caller, connection) = (&access.caller, &access.connection);
             let method = message.inbound.method();
-            services.audit.refused_message(caller, id, method, code);
+            services
+                .audit
+                .refused_message(caller, connection, method, code);
             Ok(match message.inbound.request_id() {
                 Some(id) => call.answer_now(compose::error(id, code, &text)),
                 // Nobody waits for the answer to a notification.
@@ -174,11 +176,12 @@ pub async fn dispatch(
         }
         Err(MethodError::Limited(refusal)) => {
             trace::record_error(services.traces, ErrorCode::LimitReached);
-            let (caller, id) = (&access.caller, &access.connection.id);
+            let (caller, connection) = (&access.caller, &access.connection);
             let method = message.inbound.method();
+            let code = ErrorCode::LimitReached;
             services
                 .audit
-                .refused_message(caller, id, method, ErrorCode::LimitReached);
+                .refused_message(caller, connection, method, code);
             Ok(call.refused(refusal))
         }
     }

@@ -242,6 +242,245 @@ async fn a_call_that_is_repeated_joins() {
     other["params"]["arguments"]["prompt"] = json!("/count 2");
     let refused = last(peers[0].post(&key, &other).await).await;
     assert_eq!(refused["result"]["isError"], true, "{refused}");
+    let status = json!({ "session": fields["session"] });
+    let kept = peers[0].fields(3, "status", status).await;
+    assert_eq!(kept["text"], fields["text"], "and takes nothing away");
+}
+
+/// The client of the revision that cannot go on with a stream calls again.
+#[tokio::test]
+async fn a_sessionless_call_is_repeated_when_its_gateway_is_killed() {
+    let mut cluster = Cluster::start().await;
+    let peers =
+        [0, 1].map(|number| McpPeer::sessionless(&cluster.gateway_url(number), None, json!({})));
+    let params = json!({
+        "name": "start",
+        "arguments": { "prompt": "/count 20 delay=100" },
+        "_meta": { "progressToken": 1 },
+    });
+    let message = peers[0].message(&json!(1), "tools/call", params);
+    let key = [("idempotency-key", "once")];
+    let mut stream = peers[0].post(&key, &message).await.bytes_stream();
+    within("words", stream.next())
+        .await
+        .expect("a body")
+        .expect("bytes");
+    cluster.gateways[0].kill();
+    let done = last(peers[1].post(&key, &message).await).await;
+    let fields = &done["result"]["structuredContent"];
+    assert_eq!(fields["text"], counted(20, 1).concat(), "{done}");
+    let listed = peers[1].fields(2, "list_sessions", json!({})).await;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn who_listens_is_told_of_tasks_and_of_no_others() {
+    let cluster = Cluster::start().await;
+    let peer = McpPeer::sessionless(&cluster.gateway_url(0), None, tasks());
+    let elsewhere = McpPeer::sessionless(&cluster.gateway_url(1), None, tasks());
+    let task = start_task(&peer, "/permission").await;
+    let wanted = json!({ "notifications": { "taskIds": [task, "nobody's"] } });
+    let message = elsewhere.message(&json!("mine"), "subscriptions/listen", wanted);
+    let mut stream = elsewhere.post(&[], &message).await.bytes_stream();
+    let (mut text, mut states) = (String::new(), Vec::new());
+    within("the task's end", async {
+        while states.last() != Some(&json!("completed")) {
+            let piece = stream.next().await.expect("more").expect("a body");
+            text.push_str(&String::from_utf8_lossy(&piece));
+            let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+            let told = messages(whole);
+            states = told
+                .iter()
+                .map(|it| it["params"]["status"].clone())
+                .collect();
+            for message in &told {
+                let meta = &message["params"]["_meta"];
+                assert_eq!(meta["io.modelcontextprotocol/subscriptionId"], "mine");
+            }
+            if states.last() == Some(&json!("input_required")) {
+                let asked = told.last().expect("a task")["params"]["inputRequests"].clone();
+                let id = asked
+                    .as_object()
+                    .and_then(|it| it.keys().next())
+                    .expect("one");
+                let chosen = json!({ "action": "accept", "content": { "choice": "allow_once" } });
+                let params = json!({ "taskId": task, "inputResponses": { id: chosen } });
+                peer.request(9, "tasks/update", params).await;
+            }
+        }
+    })
+    .await;
+    let first = &messages(
+        text.split("\n\n")
+            .find(|it| it.contains("data: "))
+            .expect("one"),
+    )[0];
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(first["params"]["notifications"]["taskIds"], json!([task]));
+    assert!(states.contains(&json!("input_required")), "{states:?}");
+    let deaf = McpPeer::sessionless(&cluster.gateway_url(1), None, json!({}));
+    let wanted = json!({ "notifications": { "taskIds": [task] } });
+    let refused = deaf.request(1, "subscriptions/listen", wanted).await;
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+}
+
+#[tokio::test]
+async fn a_session_token_names_the_session() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let peer = McpPeer::sessionless(&baton.url(), None, json!({}));
+    let start = json!({ "name": "start", "arguments": { "prompt": "/count 1" } });
+    let message = peer.message(&json!(1), "tools/call", start);
+    let started = peer.post(&[], &message).await;
+    let token = started.headers()["acp-session-token"].to_str();
+    let token = token.expect("visible ASCII").to_owned();
+    let session = last(started).await["result"]["structuredContent"]["session"].clone();
+    let next = json!({ "name": "continue", "arguments": { "prompt": "/count 1" } });
+    let message = peer.message(&json!(2), "tools/call", next);
+    let nameless = last(peer.post(&[], &message).await).await;
+    assert_eq!(nameless["result"]["isError"], true, "{nameless}");
+    let named = peer.post(&[("acp-session-token", &token)], &message).await;
+    let named = last(named).await["result"]["structuredContent"].clone();
+    assert_eq!(named["session"], session, "{named}");
+    assert_eq!(named["text"], counted(1, 2).concat());
+    // It is good for its own session, and for no other.
+    let other = peer
+        .fields(3, "start", json!({ "prompt": "/count 1" }))
+        .await;
+    let arguments = json!({ "session": other["session"] });
+    let status = json!({ "name": "status", "arguments": arguments });
+    let message = peer.message(&json!(4), "tools/call", status);
+    let refused = last(peer.post(&[("acp-session-token", &token)], &message).await).await;
+    assert!(
+        refused.to_string().contains("there is no session"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_at_a_limit_is_told_so_as_a_model_can_read_it() {
+    let baton = Served::start_with(&["--ephemeral", "--limit-sessions", "1"]).await;
+    let peer = McpPeer::open(&baton.url(), None, json!({})).await;
+    peer.fields(1, "start", json!({ "prompt": "/count 1" }))
+        .await;
+    let refused = peer.call(2, "start", json!({ "prompt": "/count 1" })).await;
+    assert_eq!(refused["isError"], true, "{refused}");
+    let text = refused["content"][0]["text"].as_str().expect("a text");
+    assert!(text.contains("as many sessions"), "{text}");
+    let next = peer
+        .fields(3, "continue", json!({ "prompt": "/count 1" }))
+        .await;
+    assert_eq!(next["text"], counted(1, 2).concat());
+}
+
+#[tokio::test]
+async fn a_session_that_only_closes_is_waited_for_no_longer_than_that() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let peer = McpPeer::open(&baton.url(), None, json!({})).await;
+    let started = peer
+        .fields(1, "start", json!({ "prompt": "/count 1" }))
+        .await;
+    peer.fields(2, "close", json!({})).await;
+    let wait = json!({ "waitSeconds": 3600 });
+    let found = peer.fields(3, "status", wait).await;
+    assert_eq!(found["session"], started["session"]);
+    assert!(
+        found["status"] == "idle" || found["status"] == "completed",
+        "{found}"
+    );
+}
+
+/// The models that the PyPI package makes of the published schema of each revision.
+#[tokio::test]
+async fn every_message_has_the_published_form() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let dir = TempDir::new().expect("a temporary directory");
+    let elicits = json!({ "elicitation": {} });
+    let with_session = McpPeer::open(&baton.url(), None, elicits.clone()).await;
+    let without = McpPeer::sessionless(&baton.url(), None, elicits);
+    let mut lines = String::new();
+    let mut note = |revision: &str, kind: &str, value: &Value| {
+        let line = json!({ "revision": revision, "type": kind, "value": value });
+        lines.push_str(&format!("{line}\n"));
+    };
+    for (peer, revision) in [(&with_session, "2025-11-25"), (&without, "2026-07-28")] {
+        let started = peer
+            .fields(1, "start", json!({ "prompt": "/think\n/tool\n/count 2" }))
+            .await;
+        let session = &started["session"];
+        let uri = json!({ "uri": format!("baton://sessions/{}", session.as_str().unwrap()) });
+        for (id, (method, params, kind)) in [
+            ("tools/list", json!({}), "ListToolsResult"),
+            ("resources/list", json!({}), "ListResourcesResult"),
+            (
+                "resources/templates/list",
+                json!({}),
+                "ListResourceTemplatesResult",
+            ),
+            ("resources/read", uri, "ReadResourceResult"),
+            ("server/discover", json!({}), "DiscoverResult"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let answer = peer.request(10 + id as u64, method, params).await;
+            match answer.get("result") {
+                Some(result) => note(revision, kind, result),
+                None => note(revision, "JSONRPCErrorResponse", &answer),
+            }
+        }
+        for (id, (tool, arguments)) in [
+            ("list_agents", json!({})),
+            ("start", json!({ "prompt": "/fail" })),
+            ("status", json!({ "session": session })),
+            ("read", json!({ "session": session })),
+            ("list_sessions", json!({})),
+            ("cancel", json!({ "session": session })),
+            ("close", json!({ "session": session })),
+            ("status", json!({ "session": "nobody's" })),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let result = peer.call(20 + id as u64, tool, arguments).await;
+            note(revision, "CallToolResult", &result);
+        }
+        let unknown = peer
+            .request(40, "tools/call", json!({ "name": "paint" }))
+            .await;
+        note(revision, "JSONRPCErrorResponse", &unknown);
+        let params = json!({
+            "name": "start",
+            "arguments": { "prompt": "/count 2\n/permission" },
+            "_meta": { "progressToken": "words" },
+        });
+        let message = peer.message(&json!(50), "tools/call", params);
+        let mut stream = peer.post(&[], &message).await.bytes_stream();
+        let mut text = String::new();
+        within("a question", async {
+            while !text.contains("elicitation/create") || !text.ends_with("\n\n") {
+                let piece = stream.next().await.expect("more").expect("a body");
+                text.push_str(&String::from_utf8_lossy(&piece));
+            }
+        })
+        .await;
+        for message in messages(&text) {
+            match message["method"].as_str() {
+                Some("notifications/progress") => note(revision, "ProgressNotification", &message),
+                Some(_) => note(revision, "ElicitRequest", &message),
+                None => note(revision, "InputRequiredResult", &message["result"]),
+            }
+        }
+    }
+    let file = dir.path().join("messages");
+    std::fs::write(&file, lines).expect("writable");
+    let mut validate = script("mcp-python", "python", "validate.py");
+    validate.arg(file);
+    let mut validation = Process::start(dir.path(), "validate", &mut validate);
+    let status = validation.exit_status().await;
+    let said = validation.output();
+    assert!(status.success() && said.starts_with("valid: "), "{said}");
+    let count: usize = said["valid: ".len()..].trim().parse().expect("a number");
+    assert!(count > 35, "{said}");
 }
 
 /// The first words of a stream, which is then dropped.
