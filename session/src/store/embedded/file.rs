@@ -164,7 +164,8 @@ impl DatabaseFiles {
         let database = Database::builder(directory.store())
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES)
-            // One of them only writes memtables to tables, and does not wait while tables are merged.
+            // One of them only writes memtables to tables, and does not wait while tables are
+            // merged.
             .worker_threads(2)
             .open()?;
         let merging = Leveled::default().with_l0_threshold(TABLES_BEFORE_MERGE);
