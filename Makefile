@@ -1,6 +1,6 @@
 # The commands a newcomer needs: make run, make check, make test.
 
-.PHONY: run build setup check test lint charts deploy-test agents-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
+.PHONY: run build setup check test lint charts deploy-test agents-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs bench
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -89,6 +89,11 @@ upgrade-test:
 siege: SECONDS = 60
 siege:
 	./loadtests/siege/run --seconds $(SECONDS)
+
+# Baton beside the official server, with the limits of each figure: half an hour. ROUNDS=3 for a quick look.
+ROUNDS ?= 7
+bench:
+	./loadtests/bench/all --rounds $(ROUNDS)
 
 # Fuzzes every parser that strangers reach for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 600

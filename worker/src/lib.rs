@@ -38,6 +38,7 @@ mod event_writer;
 pub mod fuzzing;
 mod housekeeping;
 pub mod http_client;
+mod inbox_hints;
 mod leases;
 pub mod mcp;
 mod metrics;

@@ -16,6 +16,7 @@ mod command_line;
 mod config;
 mod connect;
 mod console;
+mod costs;
 mod cursors;
 mod deletion;
 mod doctor;

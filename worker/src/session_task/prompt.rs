@@ -114,7 +114,7 @@ impl SessionTask {
                     return Ok(CommandOutcome::HandedOver);
                 }
                 _ = self.context.inbox.notified() => {
-                    self.read_inbox().await?;
+                    self.read_news().await?;
                     self.handle_during_turn(&queued, &turn);
                 }
                 Some(call) = self.calls.join_next() => self.called(call),

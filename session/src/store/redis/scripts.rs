@@ -24,6 +24,10 @@ impl LuaScript {
             .replace("--@include append", include_str!("../../../lua/append.lua"))
             .replace("--@include hide", include_str!("../../../lua/hide.lua"))
             .replace("--@include forget", include_str!("../../../lua/forget.lua"))
+            .replace(
+                "--@include hand_over",
+                include_str!("../../../lua/hand_over.lua"),
+            )
             .replace("--@include known", include_str!("../../../lua/known.lua"))
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
             .replace("--@include page", include_str!("../../../lua/page.lua"))
