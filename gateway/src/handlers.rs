@@ -2,14 +2,18 @@
 
 pub mod agents;
 pub mod archive;
+pub mod caller;
 mod client_description;
 pub mod console;
 pub mod delete;
 pub mod initialize;
 pub mod login;
 mod message;
+pub mod oidc;
+pub mod operator;
 pub mod post;
 pub mod probe;
+pub mod shares;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;
