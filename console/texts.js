@@ -83,7 +83,7 @@ export const t = {
   processes: 'Processes', process: 'Process', role: 'Role', version: 'Version', since: 'Up', load: 'Load', drain: 'Drain', draining: 'draining', thisOne: 'answers here',
   drainAsk: (name) => `${name} finishes what it does and ends. Whoever supervises it starts it again. Drain it?`,
   drainTold: (name) => `${name} has been asked to end in order.`,
-  lastHour: 'The last hour', noPlot: 'The first figures come with the next minute.', now: 'now', minutesAgo: (n) => `${n} min ago`,
+  lastHour: 'The last hour', noPlot: 'The first figures come with the next minute.', now: 'now', topOf: (value) => `up to ${value}`, minutesAgo: (n) => `${n} min ago`,
   plots: { messages: 'Messages a minute', delivered: 'Events delivered a minute', turns: 'Turns a minute', delivery: 'Delivery, seconds (p50, p99)', wait: 'Wait for a worker, seconds (p50, p99)', request: 'Requests, seconds (p50, p99)' },
   facts: { gateways: 'Gateways', workers: 'Workers', streams: 'Open streams', sessions: 'Sessions held', running: 'Turns running', queued: 'Sessions that wait', memory: 'Store memory',
     takeovers: 'Takeovers', fenced: 'Fenced', resets: 'Resets', resumes: 'Resumes', refused: 'Refused', failed: 'Failed', revocations: 'Revocations' },

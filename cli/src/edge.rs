@@ -122,8 +122,8 @@ pub struct EdgeOptions {
     auth_require: Vec<String>,
     /// Claims that make an administrator, for --auth jwt
     ///
-    /// One of them is enough. Administrators see and steer the whole cluster in the console. Several
-    /// are separated by semicolons.
+    /// One of them is enough. Administrators see and steer the whole cluster in the console.
+    /// Several are separated by semicolons.
     #[arg(
         long,
         env = "BATON_AUTH_ADMIN",

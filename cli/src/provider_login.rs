@@ -12,8 +12,8 @@ use crate::headings::AUTHENTICATION;
 pub struct ProviderLoginOptions {
     /// Client id under which the console lets people log in at the issuer, for --auth jwt
     ///
-    /// The authorisation code flow with PKCE. Register ORIGIN/v1/login/oidc/callback there, for each
-    /// origin of the console.
+    /// The authorisation code flow with PKCE. Register ORIGIN/v1/login/oidc/callback there, for
+    /// each origin of the console.
     #[arg(long, env = "BATON_AUTH_OIDC_CLIENT", value_name = "ID", help_heading = AUTHENTICATION)]
     auth_oidc_client: Option<String>,
     /// File with the secret of that client, if the issuer wants one

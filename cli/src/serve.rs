@@ -60,8 +60,8 @@ pub struct ServeArguments {
     pub ephemeral: bool,
     /// Run two workers and a Redis as processes of their own, to be killed from the console
     ///
-    /// For a demonstration on this machine: everything is in memory, and everybody who reaches it is
-    /// an administrator. Needs redis-server.
+    /// For a demonstration on this machine: everything is in memory, and everybody who reaches it
+    /// is an administrator. Needs redis-server.
     #[arg(
         long,
         env = "BATON_DEMO",
@@ -172,9 +172,10 @@ pub async fn run(
         keys,
         failed,
     } = open(&arguments)?;
-    let demonstration = match arguments.demo {
-        true => Some(Demonstration::start().await?),
-        false => None,
+    let demonstration = if arguments.demo {
+        Some(Demonstration::start().await?)
+    } else {
+        None
     };
     let store = demonstration
         .as_ref()
@@ -232,12 +233,7 @@ pub async fn run(
     let work = baton_worker::run(store.clone(), agent, worker_config, worker_stop.clone());
     // Those of a demonstration are processes of their own.
     let is_demonstration = demonstration.is_some();
-    let worker = tokio::spawn(async move {
-        match is_demonstration {
-            true => Ok(()),
-            false => work.await,
-        }
-    });
+    let worker = tokio::spawn(async move { if is_demonstration { Ok(()) } else { work.await } });
     // The gateway cuts off what is still open when its grace is over; the worker has its own time
     // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
@@ -250,7 +246,7 @@ pub async fn run(
     let (name, top) = (config.name.to_string(), config.top_use.clone());
     let identity = ProcessIdentity {
         process: name,
-        role: "serve",
+        role: if is_demonstration { "gateway" } else { "serve" },
     };
     let (registry, agent_card) = (config.registry.clone(), card.clone());
     reports::start(identity, store.clone(), registry, &stop, move || {
@@ -340,7 +336,7 @@ struct EmbeddedServices {
 }
 
 fn open(arguments: &ServeArguments) -> anyhow::Result<EmbeddedServices> {
-    if arguments.ephemeral {
+    if arguments.ephemeral || arguments.demo {
         return Ok(EmbeddedServices {
             store: Arc::new(MemoryStore::default()),
             files: None,

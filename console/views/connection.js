@@ -68,7 +68,7 @@ export function Connection({ store }) {
           ${workers.length > 1 && html` <span class="muted">${t.workersBefore(workers.slice(1).join(', '))}</span>`}</dd>
         <dt>${t.resumed}</dt><dd id="resumed">${client.resumed}</dd>
         <dt>${t.received}</dt><dd>${client.received}</dd>
-        <dt>${t.cursor}</dt><dd><code id="cursor" dir="ltr">${client.cursor ?? '–'}</code></dd>
+        <dt>${t.cursor}</dt><dd><code id="cursor" dir="ltr" tabindex="0">${client.cursor ?? '–'}</code></dd>
         <dt>${t.lastClose}</dt>
         <dd>${close ? `${close.code || ''} ${close.reason}`.trim() || '–' : '–'}</dd>
         <dt>${t.agent}</dt>

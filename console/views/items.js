@@ -26,10 +26,10 @@ export class Turn extends Component {
               onSend=${(text) => { this.setState({ editing: false }); onEdit(turn, text); }} />`
           : html`<${Boundary} key=${item.key} version=${item.version}><${Item} item=${item} version=${item.version} /><//>`))}
         ${finished && onFork && html`
-          <div class="turn-tools">${said && onEdit && html`<button class="link edit" onClick=${() => this.setState({ editing: true })}
-            aria-label=${t.editHere} title=${t.editHere}>✎ ${t.edit}</button>`}
-            <button class="link" onClick=${() => onFork(turn)}
-            aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button></div>`}
+          <div class="turn-tools"><button class="link" onClick=${() => onFork(turn)}
+            aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button>
+            ${said && onEdit && html`<button class="link edit" onClick=${() => this.setState({ editing: true })}
+              aria-label=${t.editHere} title=${t.editHere}>✎ ${t.edit}</button>`}</div>`}
       </section>`;
   }
 }

@@ -132,8 +132,8 @@ function Processes({ store, here, processes }) {
 function Agents({ agents }) {
   return html`
     <h2>${t.agents}</h2>
-    <div class="table"><table>
-      <thead><tr><th>${t.agent}</th><th>${t.version}</th><th>${t.facts.workers}</th><th>${t.waits}</th></tr></thead>
+    <div class="table" tabindex="0" role="region" aria-label=${t.agents}><table>
+      <thead><tr><th>${t.agent}</th><th>${t.version}</th><th class="number">${t.facts.workers}</th><th class="number">${t.waits}</th></tr></thead>
       <tbody>${agents.map((agent) => html`
         <tr key=${agent.name}><td>${oneLine(agent.name, 60)}</td><td>${oneLine(agent.version, 30)}</td>
           <td class="number">${whole(agent.workers)}</td><td class="number">${whole(agent.waiting)}</td></tr>`)}</tbody>
@@ -159,8 +159,8 @@ function TopSessions({ store, processes }) {
   const revoke = ({ session }) => confirm(t.revokeAsk(session)) && store.operate('revoke', { session }, t.revokeTold(session));
   return html`
     <div><h2>${t.topSessions}</h2>
-      <div class="table"><table id="top-sessions">
-        <thead><tr><th>${t.session}</th><th>${t.caller}</th><th>${t.messages}</th><th></th></tr></thead>
+      <div class="table" tabindex="0" role="region" aria-label=${t.topSessions}><table id="top-sessions">
+        <thead><tr><th>${t.session}</th><th>${t.caller}</th><th class="number">${t.messages}</th><th></th></tr></thead>
         <tbody>${rows.map((row) => html`
           <tr key=${row.session} data-session=${row.session}><td><code dir="ltr" title=${row.session}>${oneLine(row.session, 14)}</code></td>
             <td><code dir="ltr" title=${row.caller}>${oneLine(row.caller, 18)}</code></td><td class="number">${whole(row.messages)}</td>
@@ -174,8 +174,8 @@ function TopCallers({ store, processes }) {
   const revoke = ({ caller }) => confirm(t.revokeAsk(caller)) && store.operate('revoke', { principal: caller }, t.revokeTold(caller));
   return html`
     <div><h2>${t.topCallers}</h2>
-      <div class="table"><table id="top-callers">
-        <thead><tr><th>${t.caller}</th><th>${t.messages}</th><th></th></tr></thead>
+      <div class="table" tabindex="0" role="region" aria-label=${t.topCallers}><table id="top-callers">
+        <thead><tr><th>${t.caller}</th><th class="number">${t.messages}</th><th></th></tr></thead>
         <tbody>${rows.map((row) => html`
           <tr key=${row.caller} data-caller=${row.caller}><td><code dir="ltr" title=${row.caller}>${oneLine(row.caller, 30)}</code></td>
             <td class="number">${whole(row.messages)}</td>

@@ -44,6 +44,6 @@ export function Plot({ title, series }) {
         ${[0, 0.5, 1].map((share) => html`<path key=${share} class="rule" d=${`M0 ${HEIGHT * share}H${WIDTH}`} />`)}
         ${series.map((values, index) => html`<path key=${index} class=${`series series-${index}`} d=${path(values, top)} />`)}
       </svg>
-      <p class="scale" aria-hidden="true"><span>${t.minutesAgo(60)}</span><span>${short.format(top)}</span><span>${t.now}</span></p>
+      <p class="scale" aria-hidden="true"><span>${t.minutesAgo(60)}</span><span>${t.topOf(short.format(top))}</span><span>${t.now}</span></p>
     </figure>`;
 }

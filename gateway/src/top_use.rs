@@ -80,7 +80,7 @@ impl TopUse {
             counts.sessions.add(&(session.clone(), caller.clone()));
         }
         counts.messages += 1;
-        if counts.messages % HALVED_AFTER == 0 {
+        if counts.messages.is_multiple_of(HALVED_AFTER) {
             counts.callers.halve();
             counts.sessions.halve();
         }

@@ -40,12 +40,12 @@ await run({
     await page.waitForSelector('#top-sessions tbody tr');
     check((await page.innerText('.tiles')).includes('MB'), 'memory of the store', await page.innerText('.tiles'));
     await accessible(page, 'operators');
-    await picture(page, 'operators-light');
+    await picture(page, 'cluster-light');
     await page.emulateMedia({ colorScheme: 'dark' });
     await accessible(page, 'operators, dark');
-    await picture(page, 'operators-dark');
+    await picture(page, 'cluster-dark');
     await page.setViewportSize({ width: 390, height: 844 });
-    await picture(page, 'phone-operators-dark');
+    await picture(page, 'phone-cluster-dark');
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     check(wide <= 390, 'it fits', wide);
     await page.setViewportSize({ width: 1280, height: 800 });

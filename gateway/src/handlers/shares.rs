@@ -1,6 +1,6 @@
-//! Links that share the view of a session: `POST /v1/shares` makes one, `DELETE /v1/shares/ID` takes
-//! all of a session back, and `POST /v1/shares/open` exchanges one for cookies, for a page that got
-//! it in the fragment of its address, which browsers send to nobody.
+//! Links that share the view of a session: `POST /v1/shares` makes one, `DELETE /v1/shares/ID`
+//! takes all of a session back, and `POST /v1/shares/open` exchanges one for cookies, for a page
+//! that got it in the fragment of its address, which browsers send to nobody.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

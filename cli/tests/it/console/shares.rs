@@ -68,9 +68,15 @@ async fn a_link_is_made_by_who_owns_the_session_and_for_a_day_at_most() {
     let until = humantime::parse_rfc3339(until).expect("a date");
     let left = until.duration_since(std::time::SystemTime::now()).unwrap();
     assert!(left.as_secs() <= 24 * 3600, "{left:?}");
-    assert_eq!(shares(&watcher, &asked).await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(
+        shares(&watcher, &asked).await.status(),
+        StatusCode::FORBIDDEN
+    );
     let foreign = json!({ "sessionId": "000-0123456789012345678901", "expiresIn": 60 });
-    assert_eq!(shares(&alice, &foreign).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(
+        shares(&alice, &foreign).await.status(),
+        StatusCode::NOT_FOUND
+    );
     let odd = json!({ "sessionId": session });
     assert_eq!(shares(&alice, &odd).await.status(), StatusCode::BAD_REQUEST);
 
