@@ -213,6 +213,7 @@ pub async fn run(
         demo: demonstration.as_ref().map(Demonstration::killer),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
+        mcp: arguments.edge.mcp(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),

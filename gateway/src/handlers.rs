@@ -8,6 +8,7 @@ pub mod console;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+pub mod mcp;
 mod message;
 pub mod oidc;
 pub mod operator;
