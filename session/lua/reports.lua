@@ -9,8 +9,8 @@ for at = 1, #all, 2 do
   local ends, text = string.match(all[at + 1], '^(%d+) (.*)$')
   if tonumber(ends) <= now then
     redis.call('HDEL', KEYS[1], all[at])
-  elseif string.sub(all[at], 1, 2) == 'r:' then
-    found[#found + 1] = string.sub(all[at], 3)
+  else
+    found[#found + 1] = all[at]
     found[#found + 1] = text
   end
 end

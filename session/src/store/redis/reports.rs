@@ -21,11 +21,11 @@ impl ReportStore for RedisStore {
     ) -> Result<Option<String>> {
         let call = ScriptCall::new(&scripts().report)
             .key(self.keys.reports())
+            .key(self.keys.orders())
             .arg(process)
             .arg(report)
             .num(lasts.as_millis() as u64)
-            // Each may have an order beside its report.
-            .num(2 * MOST_REPORTS as u64);
+            .num(MOST_REPORTS as u64);
         self.run(call).await?.optional_text()
     }
 
@@ -42,6 +42,7 @@ impl ReportStore for RedisStore {
     async fn order(&self, process: &str, order: &str, lasts: Duration) -> Result<bool> {
         let call = ScriptCall::new(&scripts().order)
             .key(self.keys.reports())
+            .key(self.keys.orders())
             .arg(process)
             .arg(order)
             .num(lasts.as_millis() as u64);
