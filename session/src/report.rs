@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::sample::MetricSample;
 use crate::clock::unix_seconds;
 use crate::metrics::{Registry, page};
-use crate::store::Store;
+use crate::store::{Error, Store};
 
 mod sample;
 
@@ -136,6 +136,8 @@ pub async fn run(task: ReportTask) {
                     task.drain.cancel();
                 }
             }
+            // Others tell of it.
+            Err(Error::Unavailable(_)) => {}
             Err(error) if !failing => {
                 failing = true;
                 tracing::warn!(%error, "operators do not see this process: its report is not kept");

@@ -26,7 +26,8 @@ impl ReportStore for RedisStore {
             .arg(report)
             .num(lasts.as_millis() as u64)
             .num(MOST_REPORTS as u64);
-        self.run(call).await?.optional_text()
+        // It is said again soon.
+        self.client.run_briefly(call).await?.optional_text()
     }
 
     async fn reports(&self) -> Result<Vec<(String, Bytes)>> {
