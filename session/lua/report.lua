@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Keeps what a process says of itself, in the place of what it said before, and hands it what it is asked to do.
 -- It is small, ends by itself, and there are only so many: so it may even when Redis is full.
--- KEYS  1 reports  2 orders
+-- KEYS  1 reports
 -- ARGV  1 process  2 its report  3 how long it counts, ms  4 at most so many
 -- Returns the order that is open for it, if there is one
 local time = redis.call('TIME')
@@ -15,6 +15,7 @@ end
 if redis.call('HLEN', KEYS[1]) < tonumber(ARGV[4]) or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('HSET', KEYS[1], ARGV[1], string.format('%d ', now + tonumber(ARGV[3])) .. ARGV[2])
 end
-local order = redis.call('HGET', KEYS[2], ARGV[1])
+-- Who may only read orders may not name them as a key of a script.
+local order = redis.call('HGET', string.match(KEYS[1], '^.-}:') .. 'orders', ARGV[1])
 if not order or tonumber(string.match(order, '^%d+')) <= now then return false end
 return string.match(order, '^%d+ (.*)$')

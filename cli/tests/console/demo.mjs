@@ -7,7 +7,7 @@ const shown = (id) => page.innerText(`#${id}`);
 await run({
   async 'a killed worker costs nothing but a pause'() {
     await live(page);
-    await page.waitForSelector('.setup option');
+    await page.waitForSelector('.setup option', { state: 'attached' });
     await send(page, '/count 400 delay=25');
     await hears(page, 'chunk 20 of 400');
     await page.click('.tab-connection');

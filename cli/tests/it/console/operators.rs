@@ -92,12 +92,9 @@ async fn every_gateway_knows_all_processes_and_a_gateway_is_drained_by_another()
     let first = shown(&cluster.gateway_url(0)).await;
     let own = first["gateway"].as_str().expect("a name").to_owned();
     assert!(of_role(&first, "gateway").contains(&own.as_str()));
-    let drained = ask(
-        &cluster.gateway_url(1),
-        Some(A),
-        "/v1/operator/drain",
-        Some(json!({ "process": own })),
-    );
+    let second = cluster.gateway_url(1);
+    let order = json!({ "process": own });
+    let drained = ask(&second, Some(A), "/v1/operator/drain", Some(order));
     assert_eq!(drained.await.status(), StatusCode::ACCEPTED);
     let left = cluster.gateways[0].exit_status().await;
     assert!(left.success(), "{}", cluster.gateways[0].output());

@@ -21,7 +21,6 @@ impl ReportStore for RedisStore {
     ) -> Result<Option<String>> {
         let call = ScriptCall::new(&scripts().report)
             .key(self.keys.reports())
-            .key(self.keys.orders())
             .arg(process)
             .arg(report)
             .num(lasts.as_millis() as u64)
