@@ -233,6 +233,12 @@ export class Store {
     return this.route.session ? this.sessions.get(this.route.session) : null;
   }
 
+  /** The one that is shown, or was shown last. */
+  get lastSession() {
+    const [, id] = /^#\/s\/(.+)$/.exec(this.lastTalk) ?? [];
+    return this.current ?? (id ? this.sessions.get(decoded(id)) ?? null : null);
+  }
+
   session(id) {
     let session = this.sessions.get(id);
     if (!session) {
@@ -334,7 +340,7 @@ export class Store {
 
   /** Who runs it, as long as somebody looks: after a takeover it is another. */
   async findWorker(session) {
-    if (session.finding || this.current !== session || document.hidden) return;
+    if (session.finding || this.lastSession !== session || document.hidden) return;
     session.finding = setTimeout(() => {
       session.finding = 0;
       if (['working', 'waiting'].includes(session.state)) this.findWorker(session);

@@ -44,14 +44,8 @@ class Token extends Component {
   }
 }
 
-/** Also after the panel was opened: the session that was looked at last. */
-const shownSession = (store) => {
-  const id = decodeURIComponent(/^#\/s\/(.+)$/.exec(store.lastTalk)?.[1] ?? '');
-  return store.sessions.get(id) ?? null;
-};
-
 export function Connection({ store }) {
-  const session = shownSession(store);
+  const session = store.lastSession;
   const workers = session?.workers ?? [];
   const { client } = store;
   const events = client.events.slice(-SHOWN).reverse();
