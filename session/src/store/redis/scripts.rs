@@ -134,6 +134,10 @@ scripts!(
     revoke,
     revocations,
     spend,
+    report,
+    reports,
+    order,
+    worker_of,
     format,
     restored,
 );
