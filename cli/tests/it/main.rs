@@ -24,6 +24,7 @@ mod drain;
 mod edge_cases;
 mod faults;
 mod health;
+mod histories;
 mod holes;
 mod house;
 mod limits;

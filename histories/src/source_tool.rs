@@ -1,0 +1,31 @@
+use serde::{Deserialize, Serialize};
+
+/// The tool whose files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceTool {
+    Claude,
+    Codex,
+}
+
+impl SourceTool {
+    pub const ALL: [Self; 2] = [Self::Claude, Self::Codex];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+        }
+    }
+
+    /// How often a file is read.
+    pub const fn passes(self) -> u64 {
+        match self {
+            Self::Claude | Self::Codex => 2,
+        }
+    }
+
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+}
