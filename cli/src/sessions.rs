@@ -14,6 +14,7 @@ mod export;
 mod fork;
 mod import;
 mod list;
+mod portions;
 mod show;
 mod tail;
 mod terminal;
@@ -50,7 +51,7 @@ enum SessionsCommand {
     Fork(fork::ForkOptions),
     /// Delete a session; succeeds if it does not exist
     Delete(delete::DeleteOptions),
-    /// Write a session to standard output, one JSON object per line
+    /// Write a session to standard output, one JSON object per line, or in another form
     Export(export::ExportOptions),
     /// Read a session from standard input, or conversations of other tools from their files
     ///

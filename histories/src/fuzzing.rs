@@ -20,6 +20,14 @@ pub fn codex_file(data: &[u8]) {
     check(SourceTool::Codex, data);
 }
 
+pub fn opencode_file(data: &[u8]) {
+    check(SourceTool::Opencode, data);
+}
+
+pub fn goose_file(data: &[u8]) {
+    check(SourceTool::Goose, data);
+}
+
 /// All that is written can be taken in: turns begin and end, and forks are of earlier sessions. The
 /// same file gives the same lines.
 fn check(tool: SourceTool, data: &[u8]) {

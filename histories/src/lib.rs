@@ -8,6 +8,8 @@
 //! | [`report`] | what was read, left out, unknown or damaged |
 //! | [`claude`] | trees of Claude Code: two passes over the file, a session for each branch |
 //! | [`codex`] | rollouts of Codex, in their order |
+//! | [`opencode`], [`goose`] | exports that are one JSON document, by `document` |
+//! | [`export`] | sessions for Claude Code, and as pages to read |
 //! | `history_writer` | the lines of a session, in turns |
 //! | `updates`, `tools` | updates as ACP has them |
 //! | [`fuzzing`] | what holds for any file |
@@ -21,10 +23,14 @@ use std::io::{self, BufRead, Seek, Write};
 pub mod claude;
 pub mod codex;
 mod content;
+mod document;
+pub mod export;
 mod file_lines;
 pub mod fuzzing;
+pub mod goose;
 mod history_writer;
 pub mod line;
+pub mod opencode;
 pub mod report;
 mod source_tool;
 mod times;
@@ -62,6 +68,8 @@ pub fn convert(
     match tool {
         SourceTool::Claude => claude::convert(file, &mut writer)?,
         SourceTool::Codex => codex::convert(file, &mut writer)?,
+        SourceTool::Opencode => opencode::convert(file, &mut writer)?,
+        SourceTool::Goose => goose::convert(file, &mut writer)?,
     }
     writer.finish()
 }

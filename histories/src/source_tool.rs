@@ -6,23 +6,25 @@ use serde::{Deserialize, Serialize};
 pub enum SourceTool {
     Claude,
     Codex,
+    Opencode,
+    Goose,
 }
 
 impl SourceTool {
-    pub const ALL: [Self; 2] = [Self::Claude, Self::Codex];
+    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Opencode, Self::Goose];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
+            Self::Opencode => "opencode",
+            Self::Goose => "goose",
         }
     }
 
     /// How often a file is read.
     pub const fn passes(self) -> u64 {
-        match self {
-            Self::Claude | Self::Codex => 2,
-        }
+        2
     }
 
     pub fn of(name: &str) -> Option<Self> {

@@ -367,3 +367,58 @@ async fn an_import_tells_nobody_about_others_and_takes_only_what_is_whole() {
         "{list}"
     );
 }
+
+fn exported(url: &str, session: &str, form: &str) -> (String, String) {
+    let output = sessions(url, &["export", session, "--to", form], b"");
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn what_goes_out_to_claude_code_comes_back_as_it_was() {
+    let baton = Served::start().await;
+    let url = baton.url();
+    let dir = TempDir::new().unwrap();
+    let file = seed("claude_file", "plain.jsonl");
+    let brought = import(&url, &["--from", "claude", file.to_str().unwrap()]);
+    let client = Client::initialize(&url).await;
+    let own = client.new_session().await;
+    let id = json!("1");
+    let mut turn = client
+        .one_shot(prompt(id.clone(), &own, "/think hm\n/tool\n/count 3"))
+        .await;
+    turn.response(&id).await;
+    for session in [id_of(&brought, ""), &own] {
+        let (first, said) = exported(&url, session, "claude");
+        let uuid = said.trim().rsplit(' ').next().expect("an id").to_owned();
+        assert!(
+            said.starts_with(&format!("as ~/.claude/projects/-tmp/{uuid}.jsonl")),
+            "{said}"
+        );
+        let path = dir.path().join(format!("{uuid}.jsonl"));
+        fs::write(&path, &first).unwrap();
+        let again = import(&url, &["--from", "claude", path.to_str().unwrap()]);
+        assert_eq!(again["created"], 1, "{again}");
+        let (second, said) = exported(&url, id_of(&again, ""), "claude");
+        let other = said.trim().rsplit(' ').next().expect("an id");
+        assert_eq!(second.replace(other, &uuid), first);
+        let (page, _) = exported(&url, session, "html");
+        assert!(
+            page.starts_with("<!doctype html>") && page.ends_with("</html>\n"),
+            "{page}"
+        );
+        let (page, _) = exported(&url, session, "markdown");
+        assert!(page.contains("## User"), "{page}");
+    }
+    let output = sessions(&url, &["export", &own, "--to", "word"], b"");
+    assert_eq!(output.status.code(), Some(64), "{output:?}");
+    let unknown = "000-aaaaaaaaaaaaaaaaaaaaaa";
+    let output = sessions(&url, &["export", unknown, "--to", "html"], b"");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    for (tool, folder) in [("goose", "goose_file"), ("opencode", "opencode_file")] {
+        let file = seed(folder, "export.json");
+        let brought = import(&url, &["--from", tool, file.to_str().unwrap()]);
+        assert_eq!(brought["created"], 1, "{brought}");
+    }
+}

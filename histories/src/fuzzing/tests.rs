@@ -11,3 +11,13 @@ fn claude_files_that_are_nearly_good() {
 fn codex_files_that_are_nearly_good() {
     try_around("codex_file", 2_000, super::codex_file);
 }
+
+#[test]
+fn opencode_files_that_are_nearly_good() {
+    try_around("opencode_file", 2_000, super::opencode_file);
+}
+
+#[test]
+fn goose_files_that_are_nearly_good() {
+    try_around("goose_file", 2_000, super::goose_file);
+}

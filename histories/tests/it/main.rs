@@ -2,4 +2,6 @@
 
 mod claude;
 mod codex;
+mod documents;
+mod export;
 mod told;

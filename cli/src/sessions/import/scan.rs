@@ -14,6 +14,12 @@ pub fn folder(tool: SourceTool) -> anyhow::Result<PathBuf> {
     let (variable, below_home, inside) = match tool {
         SourceTool::Claude => ("CLAUDE_CONFIG_DIR", ".claude", "projects"),
         SourceTool::Codex => ("CODEX_HOME", ".codex", "sessions"),
+        SourceTool::Opencode | SourceTool::Goose => {
+            let name = tool.name();
+            return Err(anyhow!(
+                "name files that `{name}` has exported: it keeps no files to scan"
+            ));
+        }
     };
     let base = match std::env::var_os(variable).filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -74,5 +80,6 @@ fn is_of(tool: SourceTool, path: &Path) -> bool {
     let ends = |extension: &str| path.extension().is_some_and(|it| it == extension);
     match tool {
         SourceTool::Claude | SourceTool::Codex => ends("jsonl"),
+        SourceTool::Opencode | SourceTool::Goose => ends("json"),
     }
 }

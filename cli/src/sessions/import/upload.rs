@@ -2,14 +2,13 @@
 //! no room for files, and a file of any size takes little memory on both sides.
 
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Write};
+use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use baton_client::Endpoint;
 use baton_histories::report::ImportReport;
 use baton_histories::{CONTENT_TYPE, ConversionError, SourceTool};
-use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -17,12 +16,9 @@ use tokio::sync::mpsc;
 use tokio::task;
 
 use super::super::connection::told;
+use super::super::portions::{PORTION, PortionWriter, WAITING};
 use super::ImportOptions;
 use super::progress::ProgressBar;
-
-/// Lines are sent in portions of this size, so many of which wait.
-const PORTION: usize = 64 << 10;
-const WAITING: usize = 4;
 
 /// The file's report, and the server's answer.
 pub struct ImportedFile {
@@ -88,49 +84,5 @@ pub async fn file(
         _ => Err(anyhow!(
             "the server does not take histories: is it older than this baton?"
         )),
-    }
-}
-
-/// Writes into a body that is sent elsewhere.
-struct PortionWriter {
-    sender: mpsc::Sender<io::Result<Bytes>>,
-    portion: BytesMut,
-}
-
-impl PortionWriter {
-    fn new(sender: mpsc::Sender<io::Result<Bytes>>) -> Self {
-        Self {
-            sender,
-            portion: BytesMut::with_capacity(PORTION),
-        }
-    }
-
-    fn fail(&mut self) {
-        let fault = io::Error::new(ErrorKind::InvalidData, "the conversion failed");
-        let _ = self.sender.blocking_send(Err(fault));
-    }
-
-    fn send(&mut self) -> io::Result<()> {
-        let portion = self.portion.split().freeze();
-        let sent = self.sender.blocking_send(Ok(portion));
-        sent.map_err(|_| ErrorKind::BrokenPipe.into())
-    }
-}
-
-impl Write for PortionWriter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.portion.extend_from_slice(bytes);
-        if self.portion.len() >= PORTION {
-            self.send()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if self.portion.is_empty() {
-            Ok(())
-        } else {
-            self.send()
-        }
     }
 }
