@@ -14,6 +14,7 @@ use crate::support::process::baton;
 use crate::support::{Client, Cluster, Served};
 
 mod bulk;
+mod resume;
 
 fn seed(target: &str, name: &str) -> PathBuf {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds");
@@ -22,7 +23,12 @@ fn seed(target: &str, name: &str) -> PathBuf {
 
 /// What `baton sessions import --json` prints.
 fn import(url: &str, arguments: &[&str]) -> Value {
-    let arguments = [&["import", "--json", "--cwd", "/tmp"], arguments].concat();
+    let elsewhere: &[&str] = if arguments.contains(&"--cwd") {
+        &[]
+    } else {
+        &["--cwd", "/tmp"]
+    };
+    let arguments = [&["import", "--json"], elsewhere, arguments].concat();
     let output = sessions(url, &arguments, b"");
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
