@@ -64,66 +64,73 @@ fn listed(url: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_tree_becomes_a_session_and_forks_and_a_second_import_changes_nothing() {
     let cluster = Cluster::start().await;
-    for url in [cluster.url(), Served::start().await.url()] {
-        // The second is gone already: it stands for a server that cannot be reached.
-        let file = seed("claude_file", "rewinds.jsonl");
-        let file = file.to_str().expect("text");
-        if url != cluster.url() {
-            let output = sessions(&url, &["import", "--from", "claude", file], b"");
-            assert_eq!(output.status.code(), Some(1));
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(said.contains("cannot reach"), "{said}");
-            continue;
-        }
-        let first = import(&url, &["--from", "claude", file]);
-        assert_eq!(
-            (&first["created"], &first["unchanged"]),
-            (&json!(5), &json!(0))
-        );
-        let before = listed(&url);
-        let live = shown(&url, id_of(&first, "u3b"));
-        assert!(
-            live.contains("three, again") && live.contains("fourth"),
-            "{live}"
-        );
-        assert!(
-            live.contains("first\n") && !live.contains("two, again"),
-            "{live}"
-        );
-        let again = import(&url, &["--from", "claude", file]);
-        assert_eq!(
-            (&again["created"], &again["unchanged"]),
-            (&json!(0), &json!(5))
-        );
-        assert_eq!(id_of(&again, "u3b"), id_of(&first, "u3b"));
-        assert_eq!(listed(&url), before);
-        let copy = import(&url, &["--from", "claude", "--as", "copy", file]);
-        assert_eq!(copy["created"], 5);
-        assert_ne!(id_of(&copy, ""), id_of(&first, ""));
+    tree(&cluster.url()).await;
+    let baton = Served::start().await;
+    tree(&baton.url()).await;
+    let url = baton.url();
+    drop(baton);
+    let file = seed("claude_file", "rewinds.jsonl");
+    let output = sessions(
+        &url,
+        &["import", "--from", "claude", file.to_str().unwrap()],
+        b"",
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot reach"), "{said}");
+}
 
-        // It goes on here, and its branches do not notice.
-        let client = Client::initialize(&url).await;
-        let session = id_of(&first, "u2b");
-        let id = json!("go");
-        let load = crate::support::http::load(json!("load"), session);
-        let loaded = client.one_shot(load).await.response(&json!("load")).await;
-        assert!(loaded["result"].is_object(), "{loaded}");
-        let mut turn = client
-            .one_shot(prompt(id.clone(), session, "/count 3"))
-            .await;
-        let answer = turn.response(&id).await;
-        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-        let words = shown(&url, session);
-        assert!(
-            words.contains("second, again") && words.contains("/count 3"),
-            "{words}"
-        );
-        assert!(!shown(&url, id_of(&first, "a2c")).contains("/count 3"));
-        // A branch outlives the session whose beginning it shares.
-        let output = sessions(&url, &["delete", id_of(&first, "")], b"");
-        assert!(output.status.success());
-        assert_eq!(shown(&url, id_of(&first, "u3b")), live);
-    }
+async fn tree(url: &str) {
+    let file = seed("claude_file", "rewinds.jsonl");
+    let file = file.to_str().expect("text");
+    let first = import(url, &["--from", "claude", file]);
+    assert_eq!(
+        (&first["created"], &first["unchanged"]),
+        (&json!(5), &json!(0))
+    );
+    let before = listed(url);
+    let live = shown(url, id_of(&first, "u3b"));
+    assert!(
+        live.contains("three, again") && live.contains("fourth"),
+        "{live}"
+    );
+    assert!(
+        live.contains("first\n") && !live.contains("two, again"),
+        "{live}"
+    );
+    let again = import(url, &["--from", "claude", file]);
+    assert_eq!(
+        (&again["created"], &again["unchanged"]),
+        (&json!(0), &json!(5))
+    );
+    assert_eq!(id_of(&again, "u3b"), id_of(&first, "u3b"));
+    assert_eq!(listed(url), before);
+    let copy = import(url, &["--from", "claude", "--as", "copy", file]);
+    assert_eq!(copy["created"], 5);
+    assert_ne!(id_of(&copy, ""), id_of(&first, ""));
+
+    // It goes on here, and its branches do not notice.
+    let client = Client::initialize(url).await;
+    let session = id_of(&first, "u2b");
+    let load = crate::support::http::load(json!("load"), session);
+    let loaded = client.one_shot(load).await.response(&json!("load")).await;
+    assert!(loaded["result"].is_object(), "{loaded}");
+    let id = json!("go");
+    let mut turn = client
+        .one_shot(prompt(id.clone(), session, "/count 3"))
+        .await;
+    let answer = turn.response(&id).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let words = shown(url, session);
+    assert!(
+        words.contains("second, again") && words.contains("/count 3"),
+        "{words}"
+    );
+    assert!(!shown(url, id_of(&first, "a2c")).contains("/count 3"));
+    // A branch outlives the session whose beginning it shares.
+    let output = sessions(url, &["delete", id_of(&first, "")], b"");
+    assert!(output.status.success());
+    assert_eq!(shown(url, id_of(&first, "u3b")), live);
 }
 
 #[tokio::test]
