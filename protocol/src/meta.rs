@@ -28,6 +28,9 @@ pub const TRANSCRIPT: &str = "baton/transcript";
 /// What the native agent keeps with its updates and questions, to go on from them.
 pub const LLM: &str = "baton/llm";
 
+/// Where an update that was imported comes from.
+pub const HISTORY: &str = "baton/history";
+
 /// In `clientInfo`, for the agent: Baton is between it and the client.
 pub const VIA: &str = "baton/via";
 

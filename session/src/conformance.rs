@@ -189,7 +189,9 @@ macro_rules! for_each_case {
                 only_its_holder_publishes_a_session
                 nobody_else_takes_what_is_being_adopted
                 an_adoption_that_is_given_up_is_forgotten
-                adopting_and_publishing_can_be_repeated;
+                adopting_and_publishing_can_be_repeated
+                what_is_adopted_may_share_a_log
+                only_a_log_of_its_own_principal_is_shared;
             outbox:
                 posts_are_numbered_from_one
                 a_repeated_post_returns_the_first

@@ -42,7 +42,7 @@ pub use enqueue::{EnqueueOutcome, EnqueueRequest, InboxAdmission};
 pub use gateway_store::GatewayStore;
 pub use lifecycle::{
     AdoptRequest, ForkOutcome, ForkPoint, ForkRequest, ListRequest, PrincipalUsage, SessionRecord,
-    SessionSetup, SessionSummary,
+    SessionSetup, SessionSummary, SharedLog,
 };
 pub use log_store::LogStore;
 pub use report_store::{ReportStore, StoreMemory};

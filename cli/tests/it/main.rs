@@ -25,6 +25,7 @@ mod drain;
 mod edge_cases;
 mod faults;
 mod health;
+mod histories;
 mod holes;
 mod house;
 mod limits;

@@ -182,6 +182,7 @@ fn adoption(scene: &Scene) -> AdoptRequest {
             updated: 1_700_000_000_000,
             began: None,
         },
+        shares: None,
     }
 }
 

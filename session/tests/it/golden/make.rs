@@ -311,6 +311,7 @@ async fn imported(first: &Scene, published: bool) -> Scene {
         id: scene.id.clone(),
         principal: scene.principal.clone(),
         record,
+        shares: None,
     };
     assert!(
         scene
