@@ -367,6 +367,11 @@ impl Cluster {
     }
 
     /// One more, in a process that `prepare` has a hand in.
+    /// Logs and keys are in it.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     pub fn worker_with(&self, number: usize, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = baton();
         command.envs(ALLOWED_SERVERS);

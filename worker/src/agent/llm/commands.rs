@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::mcp_prompts::McpPrompt;
 use super::model::MessagePart;
 use super::turn_record::TurnRecord;
 
@@ -12,15 +13,15 @@ pub enum UserCommand {
 }
 
 /// Those that there are, as clients list them.
-pub fn announcement() -> Value {
-    json!({
-        "sessionUpdate": "available_commands_update",
-        "availableCommands": [{
-            "name": "model",
-            "description": "Show the models, or choose one",
-            "input": { "hint": "name of a model" },
-        }],
-    })
+pub fn announcement(prompts: &[McpPrompt]) -> Value {
+    let own = json!({
+        "name": "model",
+        "description": "Show the models, or choose one",
+        "input": { "hint": "name of a model" },
+    });
+    let theirs = prompts.iter().map(McpPrompt::announcement);
+    let all: Vec<Value> = [own].into_iter().chain(theirs).collect();
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": all })
 }
 
 /// The command in a prompt, if it is one.
@@ -47,7 +48,7 @@ mod tests {
         let command = |text: &str| {
             command_in(&TurnRecord {
                 user: vec![MessagePart::Text(text.into())],
-                steps: Vec::new(),
+                ..TurnRecord::default()
             })
         };
         assert_eq!(command(" /model "), Some(UserCommand::Model(None)));

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::session_history::SessionHistory;
 use super::settings::LlmSettings;
+use super::spending::UsedSoFar;
 use super::step_mark::LlmMeta;
 use super::tool_view::result_parts;
 use super::turn_record::{AskedQuestion, CallResultRecord, TurnRecord};
@@ -19,6 +20,8 @@ pub struct HistoryReader {
     /// The turn that has no answer yet.
     pub running: Option<TurnRecord>,
     pub settings: LlmSettings,
+    /// By all turns.
+    pub used: UsedSoFar,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +52,7 @@ impl HistoryReader {
             history,
             running: None,
             settings,
+            used: UsedSoFar::default(),
         }
     }
 
@@ -86,10 +90,16 @@ impl HistoryReader {
             .and_then(|meta| meta.ours)
             .unwrap_or_default();
         match UpdateKind::of(&update.session_update) {
-            UpdateKind::UserMessageChunk => self.read_user(&update.content.unwrap_or_default()),
+            UpdateKind::UserMessageChunk => {
+                self.read_user(&update.content.unwrap_or_default());
+                self.turn().expanded |= marks.prompt.is_some();
+            }
             UpdateKind::AgentMessageChunk => {
                 let step = self.turn().step(&update.step_id());
                 step.said.push_str(update.text());
+                if marks.closing.is_some() {
+                    self.turn().closed = marks.closing;
+                }
             }
             UpdateKind::AgentThoughtChunk => {
                 // The thoughts of a step have ids that begin with it.
@@ -99,6 +109,8 @@ impl HistoryReader {
             }
             UpdateKind::Usage => {
                 if let Some(mark) = marks.step {
+                    self.used += mark.used;
+                    self.turn().used += mark.used;
                     self.turn().step(&mark.id.clone()).finish_by_mark(mark);
                 }
             }
@@ -158,9 +170,10 @@ impl HistoryReader {
         let asked: Option<LoggedQuestion> = serde_json::from_str(envelope.params().get()).ok();
         let marks = asked.and_then(|asked| asked.meta?.ours).unwrap_or_default();
         let call = marks.call.and_then(|id| self.turn().call(&id));
-        if let Some(call) = call
-            && !call.asked.iter().any(|asked| asked.id == id)
-        {
+        let Some(call) = call else { return };
+        if marks.aside {
+            call.asides.push(id.to_owned());
+        } else if !call.asked.iter().any(|asked| asked.id == id) {
             let method = envelope.method.as_deref().unwrap_or_default();
             call.asked.push_back(AskedQuestion {
                 id: id.to_owned(),
@@ -203,13 +216,14 @@ mod tests {
     use crate::agent::llm::model::{
         AssistantMessage, AssistantPart, MessagePart, ModelMessage, ModelProtocol, ModelStop,
     };
+    use crate::agent::llm::settings::ModelChoice;
     use crate::agent::llm::step_mark::{ShownTexts, StepMark, call_meta, step_meta};
 
     struct Log(HistoryReader);
 
     impl Log {
         fn new() -> Self {
-            let settings = LlmSettings::new(&["m".to_owned()]);
+            let settings = LlmSettings::new(&[ModelChoice::named("m")]);
             Self(HistoryReader::new(SessionHistory::new(100_000), settings))
         }
 
@@ -305,7 +319,7 @@ mod tests {
         log.say("agent_message_chunk", "b", "It is alpha.");
         log.end();
         assert!(log.0.running.is_none());
-        let told = log.0.history.messages_with(&TurnRecord::default());
+        let told = log.0.history.messages_with(&TurnRecord::default(), 100_000);
         let image = MessagePart::Image {
             mime_type: "image/png".into(),
             data: "AAAA".into(),

@@ -6,11 +6,14 @@ use std::time::Duration;
 use baton_protocol::ErrorCode;
 use baton_session::id::random_text;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
 use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
 use super::model_error::ModelError;
+use super::models::ChosenModel;
+use super::spending::{UsedSoFar, amount};
 use super::step_mark::{StepMark, marked, step_meta};
 use super::system_prompt::system_prompt;
 use super::tool::ToolBox;
@@ -29,6 +32,7 @@ pub async fn run(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
     tools: &ToolBox,
+    clock: &mut Instant,
 ) -> Result<(), Failure> {
     if record
         .steps
@@ -40,14 +44,17 @@ pub async fn run(
     let (mut breaks, mut attempts) = (0, 0);
     loop {
         let said = record.steps.last().map_or(0, |step| step.said.len());
-        let request = request(context, record, tools);
-        let span = trace::model_call(&request.model);
-        let outcome = attempt(context, record, &request);
+        let model = context.model();
+        let request = request(context, record, tools, model);
+        let span = trace::model_call(&request.model, model.provider.config().protocol);
+        let outcome = attempt(context, record, &request, model);
         let outcome = outcome.instrument(span.clone()).await;
         note(&span, &outcome);
+        let metrics = &context.config.metrics;
+        metrics.called(&model.config.id, outcome.as_ref().map_err(ModelError::kind));
         let error = match outcome {
             Ok(reply) => {
-                finish(context, record, &request, reply).await;
+                finish(context, record, model, reply, clock).await;
                 return Ok(());
             }
             Err(error) => error,
@@ -79,6 +86,10 @@ fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
         Ok(reply) => {
             span.record("gen_ai.usage.input_tokens", reply.usage.input);
             span.record("gen_ai.usage.output_tokens", reply.usage.output);
+            let cached = reply.usage.cached_input;
+            span.record("gen_ai.usage.cache_read.input_tokens", cached);
+            let reason = format!("[{}]", json!(reply.stop));
+            span.record("gen_ai.response.finish_reasons", reason);
         }
         Err(error) => {
             span.record("error.type", error.kind());
@@ -87,18 +98,23 @@ fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
     }
 }
 
-fn request(context: TurnContext<'_>, record: &TurnRecord, tools: &ToolBox) -> ModelRequest {
+fn request(
+    context: TurnContext<'_>,
+    record: &TurnRecord,
+    tools: &ToolBox,
+    model: ChosenModel<'_>,
+) -> ModelRequest {
     let memory = context.memory.fields();
     let own = context.config.system_prompt.as_deref();
     let settings = &memory.settings;
     ModelRequest {
-        model: settings.model.clone(),
+        model: model.config.name.clone(),
         system: system_prompt(own, context.cwd, settings.mode, tools),
-        messages: memory.history.messages_with(record),
+        messages: memory.history.messages_with(record, model.config.context),
         tools: tools.definitions(),
-        max_output_tokens: None,
+        max_output_tokens: model.config.max_output,
         reasoning_effort: settings.reasoning_effort(),
-        parallel_tools: true,
+        parallel_tools: context.config.parallel_tools,
     }
 }
 
@@ -107,11 +123,15 @@ async fn attempt(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
     request: &ModelRequest,
+    model: ChosenModel<'_>,
 ) -> Result<ModelReply, ModelError> {
+    let metrics = &context.config.metrics;
     let step = record.steps.last_mut().expect("it was begun");
     // A dropped stream is closed; nothing else has to be told.
     let cancel = CancellationToken::new();
-    let mut stream = context.provider.stream(request, &cancel).await?;
+    let begun = Instant::now();
+    let mut stream = model.provider.stream(request, &cancel).await?;
+    metrics.begun(&model.config.id, begun.elapsed(), stream.retries());
     let thoughts = format!("{}~{}", step.id, random_text(6));
     while let Some(event) = stream.next().await {
         match event? {
@@ -139,20 +159,38 @@ async fn say(context: TurnContext<'_>, step: &mut StepRecord, text: &str) {
 async fn finish(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
-    request: &ModelRequest,
+    model: ChosenModel<'_>,
     reply: ModelReply,
+    clock: &mut Instant,
 ) {
-    let config = context.config;
+    let usage = reply.usage;
+    let took = std::mem::replace(clock, Instant::now()).elapsed();
+    let used = UsedSoFar {
+        tokens: usage.input + usage.output,
+        cost: model.config.prices.map_or(0, |prices| prices.cost(usage)),
+        millis: took.as_millis() as u64,
+    };
+    record.used += used;
+    let total = {
+        let mut memory = context.memory.fields();
+        memory.used += used;
+        memory.used
+    };
     let step = record.steps.last_mut().expect("it was begun");
-    let mark = StepMark::of(
+    let mut mark = StepMark::of(
         &step.id,
-        &request.model,
-        config.provider.protocol,
+        &model.config.id,
+        model.provider.config().protocol,
         reply.stop,
         &reply.message,
         step.shown(),
     );
-    let update = usage_update(reply.usage, config.context);
+    mark.used = used;
+    let mut update = usage_update(usage, model.config.context);
+    if context.config.has_prices() {
+        let currency = &context.config.limits.currency;
+        update["cost"] = json!({ "amount": amount(total.cost), "currency": currency });
+    }
     context.turn.update(marked(update, step_meta(&mark))).await;
     step.finish(reply.message, reply.stop);
 }

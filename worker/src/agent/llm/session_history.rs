@@ -33,13 +33,12 @@ struct PastTurn {
 }
 
 impl SessionHistory {
-    /// For a context of so many tokens.
+    /// For a context of so many tokens at most.
     pub fn new(context: u64) -> Self {
-        let bytes = usize::try_from(context).unwrap_or(usize::MAX);
         Self {
             turns: VecDeque::new(),
             bytes: 0,
-            most: bytes.saturating_mul(BYTES_PER_TOKEN),
+            most: bytes_of(context),
             left_out: false,
         }
     }
@@ -66,11 +65,12 @@ impl SessionHistory {
         }
     }
 
-    /// All of it, and the turn that runs.
-    pub fn messages_with(&self, running: &TurnRecord) -> Vec<ModelMessage> {
+    /// As much of it as a context of so many tokens has room for, and the turn that runs.
+    pub fn messages_with(&self, running: &TurnRecord, context: u64) -> Vec<ModelMessage> {
+        let most = bytes_of(context);
         let mut last = running.messages();
-        shorten(&mut last, self.most);
-        let mut room = self.most.saturating_sub(last.iter().map(size).sum());
+        shorten(&mut last, most);
+        let mut room = most.saturating_sub(last.iter().map(size).sum());
         let mut kept = 0;
         for turn in self.turns.iter().rev() {
             let Some(rest) = room.checked_sub(turn.bytes) else {
@@ -89,6 +89,11 @@ impl SessionHistory {
         }
         messages
     }
+}
+
+fn bytes_of(tokens: u64) -> usize {
+    let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
+    tokens.saturating_mul(BYTES_PER_TOKEN)
 }
 
 /// A turn may be longer than the context by itself: then the first outputs of tools are left out.
@@ -158,6 +163,7 @@ mod tests {
         TurnRecord {
             user: vec![MessagePart::Text(words.into())],
             steps: vec![step],
+            ..TurnRecord::default()
         }
     }
 
@@ -172,7 +178,7 @@ mod tests {
             history.add(&turn(&format!("prompt {number}"), 500));
             assert!(history.bytes <= 3000);
         }
-        let messages = history.messages_with(&turn("now", 10));
+        let messages = history.messages_with(&turn("now", 10), 1000);
         assert!(total(&messages) < 3200);
         let text = format!("{messages:?}");
         assert!(text.contains("prompt 99") && !text.contains("prompt 1\""));
@@ -184,7 +190,7 @@ mod tests {
         let history = SessionHistory::new(1000);
         let mut long = turn("now", 2500);
         long.steps.push(turn("", 900).steps.remove(0));
-        let messages = history.messages_with(&long);
+        let messages = history.messages_with(&long, 1000);
         assert!(total(&messages) < 3000);
         let text = format!("{messages:?}");
         assert!(text.contains(OUTPUT_LEFT_OUT) && text.contains(&"x".repeat(900)));

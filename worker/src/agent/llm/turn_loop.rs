@@ -1,16 +1,21 @@
 //! The loop of a turn: a model's message, its tool calls, the next message. Everything that it does
 //! is decided by the turn's record, so it goes on from wherever an earlier worker was.
 
+use baton_protocol::ErrorCode;
 use baton_session::id::random_text;
+use futures_util::future::join_all;
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::commands::{UserCommand, command_in};
+use super::commands::{self, UserCommand, command_in};
+use super::mcp_prompts::{self, McpPrompt};
 use super::model::{MessagePart, ModelStop};
 use super::model_step;
+use super::step_mark::{closing_meta, marked};
 use super::tool::ToolBox;
 use super::tool_run;
 use super::turn_context::{TurnContext, text_chunk};
-use super::turn_record::{StepRecord, TurnRecord};
+use super::turn_record::{CallRecord, StepRecord, TurnRecord};
 use crate::agent::{Failure, StopReason};
 
 /// Of a title, what is taken from the first prompt.
@@ -20,21 +25,32 @@ pub struct TurnLoop<'a>(pub TurnContext<'a>);
 
 impl TurnLoop<'_> {
     pub async fn run(&self, record: &mut TurnRecord) -> Result<StopReason, Failure> {
+        if let Some(reason) = record.closed {
+            return Ok(reason);
+        }
         self.give_title(record).await;
         if let Some(command) = command_in(record) {
-            self.carry_out(command, record).await?;
-            return Ok(StopReason::EndTurn);
+            return self.carry_out(command, record).await;
         }
+        let mut clock = Instant::now();
         loop {
+            self.check_session()?;
+            if let Some(text) = self.used_up(record) {
+                return Ok(self
+                    .close_with(record, &text, StopReason::MaxTurnRequests)
+                    .await);
+            }
             let tools = ToolBox::of(self.0).await;
+            self.announce(tools.prompts()).await;
+            if let Err(why) = mcp_prompts::expand(self.0, record, tools.prompts()).await {
+                return Ok(self.close_with(record, &why, StopReason::EndTurn).await);
+            }
             if !record.has_finished_step() {
-                model_step::run(self.0, record, &tools).await?;
+                model_step::run(self.0, record, &tools, &mut clock).await?;
             }
             let step = record.steps.last_mut().expect("a step was just finished");
-            for call in &mut step.calls {
-                if let Some(reason) = tool_run::run(self.0, call, &tools).await? {
-                    return Ok(reason);
-                }
+            if let Some(reason) = self.carry_out_calls(&mut step.calls, &tools).await? {
+                return Ok(reason);
             }
             if let Some(reason) = self.end(record) {
                 return Ok(reason);
@@ -42,6 +58,30 @@ impl TurnLoop<'_> {
             let next = StepRecord::new(random_text(16));
             record.steps.push(next);
         }
+    }
+
+    /// Carries out the calls of a step in their order; of those that follow each other and only
+    /// look, all at the same time.
+    async fn carry_out_calls(
+        &self,
+        calls: &mut [CallRecord],
+        tools: &ToolBox,
+    ) -> Result<Option<StopReason>, Failure> {
+        let mode = self.0.memory.fields().settings.mode;
+        let parallel = self.0.config.parallel_tools;
+        let looks =
+            |call: &CallRecord| parallel && tools.only_reads(mode, &call.tool, &call.arguments);
+        for batch in calls.chunk_by_mut(|before, after| looks(before) && looks(after)) {
+            let runs = batch
+                .iter_mut()
+                .map(|call| tool_run::run(self.0, call, tools));
+            for ended in join_all(runs).await {
+                if let Some(reason) = ended? {
+                    return Ok(Some(reason));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the turn is over after this step.
@@ -58,6 +98,17 @@ impl TurnLoop<'_> {
             ModelStop::Refusal => StopReason::Refusal,
             ModelStop::EndTurn | ModelStop::ToolCalls | ModelStop::Paused => StopReason::EndTurn,
         })
+    }
+
+    /// Clients learn of commands that have come or gone.
+    async fn announce(&self, prompts: &[McpPrompt]) {
+        let names: Vec<_> = prompts.iter().map(|it| it.command.clone()).collect();
+        if self.0.memory.fields().settings.prompts_said == names {
+            return;
+        }
+        let said = || self.0.memory.change(|it| it.prompts_said = names);
+        let update = commands::announcement(prompts);
+        self.0.turn.update_with(update, said).await;
     }
 
     /// The first words of the first prompt.
@@ -81,11 +132,7 @@ impl TurnLoop<'_> {
         &self,
         command: UserCommand,
         record: &mut TurnRecord,
-    ) -> Result<(), Failure> {
-        // It has said all that it has to say at once.
-        if !record.steps.is_empty() {
-            return Ok(());
-        }
+    ) -> Result<StopReason, Failure> {
         let UserCommand::Model(name) = command;
         let text = match name {
             Some(name) => {
@@ -96,22 +143,67 @@ impl TurnLoop<'_> {
             }
             None => {
                 let memory = self.0.memory.fields();
-                let all = memory.settings.models().join(", ");
+                let all: Vec<&str> = memory.settings.models().collect();
+                let all = all.join(", ");
                 format!("The model is {}. There are: {all}", memory.settings.model)
             }
         };
-        self.say(record, &text).await;
-        Ok(())
+        Ok(self.close_with(record, &text, StopReason::EndTurn).await)
     }
 
-    /// Says something that no model has said.
-    pub async fn say(&self, record: &mut TurnRecord, text: &str) {
+    /// The last words of a turn, which no model has said. They and its end are one event.
+    async fn close_with(
+        &self,
+        record: &mut TurnRecord,
+        text: &str,
+        reason: StopReason,
+    ) -> StopReason {
         let id = random_text(16);
         record.step(&id).said.push_str(text);
+        record.closed = Some(reason);
+        let update = text_chunk("agent_message_chunk", &id, text);
         self.0
             .turn
-            .update(text_chunk("agent_message_chunk", &id, text))
+            .update(marked(update, closing_meta(reason)))
             .await;
+        reason
+    }
+
+    /// What the turn has used up of what it may use.
+    fn used_up(&self, record: &TurnRecord) -> Option<String> {
+        let limits = &self.0.config.limits;
+        let used = limits.turn.reached(record.used, &limits.currency)?;
+        Some(format!(
+            "This turn has used {used}, and may not use more. Say how to go on."
+        ))
+    }
+
+    /// The time of the turn is over.
+    pub async fn end_of_time(&self, record: &mut TurnRecord) -> StopReason {
+        let limit = self.0.config.limits.turn.time.unwrap_or_default();
+        let text = format!(
+            "This turn has taken {} seconds, and may not take more. Say how to go on.",
+            limit.as_secs()
+        );
+        self.close_with(record, &text, StopReason::MaxTurnRequests)
+            .await
+    }
+
+    /// A session that has used up what it may use answers no more prompts.
+    fn check_session(&self) -> Result<(), Failure> {
+        let limits = &self.0.config.limits;
+        let used = self.0.memory.fields().used;
+        let Some(used) = limits.session.reached(used, &limits.currency) else {
+            return Ok(());
+        };
+        let text = format!(
+            "this session has used {used}, and may not use more. Begin a new one, or have the \
+             operator raise limits.session in --llm-config"
+        );
+        Err(Failure {
+            data: Some(json!({ "retryable": false, "kind": "session_limit" })),
+            ..Failure::new(ErrorCode::ModelFailed, text)
+        })
     }
 
     /// The turn ends: tool calls that were announced come to an end, too.

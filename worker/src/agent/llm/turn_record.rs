@@ -4,11 +4,19 @@
 use std::collections::VecDeque;
 
 use super::model::{AssistantMessage, AssistantPart, MessagePart, ModelMessage, ModelStop};
+use super::spending::UsedSoFar;
 use super::step_mark::{ShownTexts, StepMark};
+use crate::agent::StopReason;
 
 #[derive(Clone, Debug, Default)]
 pub struct TurnRecord {
     pub user: Vec<MessagePart>,
+    /// The user's command was replaced by a prompt of an MCP server.
+    pub expanded: bool,
+    /// It has said its last words.
+    pub closed: Option<StopReason>,
+    /// By its steps until now.
+    pub used: UsedSoFar,
     pub steps: Vec<StepRecord>,
 }
 
@@ -48,6 +56,8 @@ pub struct CallRecord {
     pub terminal: Option<String>,
     /// Questions that an earlier run of the turn has asked for it, in their order.
     pub asked: VecDeque<AskedQuestion>,
+    /// Questions during the call that ended with the worker that asked them.
+    pub asides: Vec<String>,
     pub result: Option<CallResultRecord>,
 }
 
