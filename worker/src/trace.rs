@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::agent::llm::model::ModelProtocol;
 use crate::rpc::Failure;
 use crate::stop_reason::StopReason;
 
@@ -93,7 +92,7 @@ pub fn agent(queued: &QueuedCommand) -> Span {
 }
 
 /// A call of a model, in the turn that is current.
-pub fn model_call(model: &str, protocol: ModelProtocol) -> Span {
+pub fn model_call(model: &str, provider: &'static str) -> Span {
     if Span::current().is_none() {
         return Span::none();
     }
@@ -105,21 +104,13 @@ pub fn model_call(model: &str, protocol: ModelProtocol) -> Span {
         otel.status_code = Empty,
         error.type = Empty,
         gen_ai.operation.name = "chat",
-        gen_ai.provider.name = provider_name(protocol),
+        gen_ai.provider.name = provider,
         gen_ai.request.model = model,
         gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
         gen_ai.usage.cache_read.input_tokens = Empty,
     )
-}
-
-/// By the protocol: who is behind it is not known.
-fn provider_name(protocol: ModelProtocol) -> &'static str {
-    match protocol {
-        ModelProtocol::Chat | ModelProtocol::Responses => "openai",
-        ModelProtocol::Anthropic => "anthropic",
-    }
 }
 
 /// A call of a tool, in the turn that is current.

@@ -12,7 +12,8 @@
 //! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
 //! | [`tool`], [`tool_run`], [`call_run`] | the tools, and how a call is carried out |
 //! | [`permission`] | what is asked before |
-//! | [`mcp_server`], [`mcp_tools`], [`mcp_prompts`] | MCP servers of the session, their tools and prompts |
+//! | [`mcp_server`] | MCP servers of the session |
+//! | [`mcp_tools`], [`mcp_prompts`] | their tools and prompts |
 //! | [`mcp_call`], [`sampling`] | a call of such a tool, and what its server asks meanwhile |
 //! | [`model`] | what is asked of a model and what it answers, whatever protocol it speaks |
 //! | [`model_error`] | why a model did not answer, and what to do about it |

@@ -8,8 +8,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Unit;
 
-use crate::agent::llm::model::{ModelReply, TokenUsage};
-
 /// In seconds: a model may have to be loaded.
 const FIRST_TOKEN_BUCKETS: [f64; 12] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0,
@@ -66,25 +64,14 @@ impl ModelMetrics {
         }
     }
 
-    pub(crate) fn called(&self, model: &str, outcome: Result<&ModelReply, &'static str>) {
-        let said = match outcome {
-            Ok(_) => "ok",
-            Err(kind) => kind,
-        };
-        let labels = [("model", model.to_owned()), ("outcome", said.to_owned())];
+    /// `outcome`: `ok`, or the kind of error.
+    pub(crate) fn called(&self, model: &str, outcome: &'static str) {
+        let labels = [("model", model.to_owned()), ("outcome", outcome.to_owned())];
         self.calls.get_or_create(&labels).inc();
-        if let Ok(reply) = outcome {
-            self.count(model, reply.usage);
-        }
     }
 
-    fn count(&self, model: &str, usage: TokenUsage) {
-        let kinds = [
-            ("input", usage.input),
-            ("cached_input", usage.cached_input),
-            ("output", usage.output),
-            ("reasoning", usage.reasoning),
-        ];
+    /// Tokens of one call, by their kind.
+    pub(crate) fn counted(&self, model: &str, kinds: [(&'static str, u64); 4]) {
         for (kind, count) in kinds {
             let labels = [("model", model.to_owned()), ("kind", kind.to_owned())];
             self.tokens.get_or_create(&labels).inc_by(count);

@@ -1,5 +1,5 @@
-//! A call of an MCP server's tool. What the server says meanwhile is shown, and what it asks goes to
-//! the client or the model.
+//! A call of an MCP server's tool. What the server says meanwhile is shown, and what it asks goes
+//! to the client or the model.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Prompts of MCP servers, as commands: the user writes `/SERVER__PROMPT` and its arguments, and the
-//! model is told what the server makes of them.
+//! Prompts of MCP servers, as commands: the user writes `/SERVER__PROMPT` and its arguments, and
+//! the model is told what the server makes of them.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
+use super::model::{ModelEvent, ModelProtocol, ModelReply, ModelRequest, TokenUsage};
 use super::model_error::ModelError;
 use super::models::ChosenModel;
 use super::spending::{UsedSoFar, amount};
@@ -46,12 +46,13 @@ pub async fn run(
         let said = record.steps.last().map_or(0, |step| step.said.len());
         let model = context.model();
         let request = request(context, record, tools, model);
-        let span = trace::model_call(&request.model, model.provider.config().protocol);
+        let span = trace::model_call(&request.model, provider_name(model));
         let outcome = attempt(context, record, &request, model);
         let outcome = outcome.instrument(span.clone()).await;
         note(&span, &outcome);
         let metrics = &context.config.metrics;
-        metrics.called(&model.config.id, outcome.as_ref().map_err(ModelError::kind));
+        let said = outcome.as_ref().map_or_else(ModelError::kind, |_| "ok");
+        metrics.called(&model.config.id, said);
         let error = match outcome {
             Ok(reply) => {
                 finish(context, record, model, reply, clock).await;
@@ -77,6 +78,14 @@ pub async fn run(
             "the model's answer broke off: asking for the rest"
         );
         tokio::time::sleep(PAUSE * (breaks + 1)).await;
+    }
+}
+
+/// By the protocol: who is behind it is not known.
+fn provider_name(model: ChosenModel<'_>) -> &'static str {
+    match model.provider.config().protocol {
+        ModelProtocol::Chat | ModelProtocol::Responses => "openai",
+        ModelProtocol::Anthropic => "anthropic",
     }
 }
 
@@ -164,6 +173,13 @@ async fn finish(
     clock: &mut Instant,
 ) {
     let usage = reply.usage;
+    let kinds = [
+        ("input", usage.input),
+        ("cached_input", usage.cached_input),
+        ("output", usage.output),
+        ("reasoning", usage.reasoning),
+    ];
+    context.config.metrics.counted(&model.config.id, kinds);
     let took = std::mem::replace(clock, Instant::now()).elapsed();
     let used = UsedSoFar {
         tokens: usage.input + usage.output,
