@@ -251,6 +251,19 @@ impl Turn {
         }
     }
 
+    /// A question of this method that was asked in this run of the turn, and whose answer nobody
+    /// waits for any more.
+    pub fn abandoned_request(&self, method: &str) -> Option<String> {
+        let all = self.waiting();
+        let mut all = all.iter();
+        let found = all.find(|(_, waiting)| {
+            let call = rpc::client_call(&waiting.message);
+            let abandoned = waiting.reply.as_ref().is_some_and(|it| it.is_closed());
+            abandoned && call.is_ok_and(|call| call.method == method)
+        });
+        found.map(|(id, _)| id.to_string())
+    }
+
     fn withdrawn(&self, id: Arc<str>, waiting: &TurnWaiter) {
         self.writer.mark_answered(waiting.seq);
         self.writer.push(Event::Answer {

@@ -1,6 +1,7 @@
 //! The built-in agent that talks to a model, with a model that says what the tests want.
 
 mod client_servers;
+mod compacting;
 mod configuring;
 mod editor;
 mod mcp_servers;

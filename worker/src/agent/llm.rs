@@ -9,6 +9,7 @@
 //! | [`history_reader`], [`session_history`] | the session's log, as a model is told it |
 //! | [`turn_record`], [`turn_loop`] | a turn: messages of the model and tool calls, step by step |
 //! | [`model_step`] | a message of the model, and its rest if it broke off |
+//! | [`compaction`] | a conversation that is too long is summed up |
 //! | [`step_mark`] | what is kept in `_meta["baton/llm"]` |
 //! | [`tool`], [`tool_run`], [`call_run`] | the tools, and how a call is carried out |
 //! | [`permission`] | what is asked before |
@@ -32,6 +33,7 @@ use super::{Agent, Conversation, Failure, SessionOpening};
 
 mod call_run;
 mod commands;
+mod compaction;
 pub mod config;
 mod conversation;
 mod history_reader;

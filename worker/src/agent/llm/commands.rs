@@ -10,6 +10,8 @@ use super::turn_record::TurnRecord;
 pub enum UserCommand {
     /// Shows the models, or chooses one.
     Model(Option<String>),
+    /// Sums the conversation up.
+    Compact,
 }
 
 /// Those that there are, as clients list them.
@@ -19,8 +21,12 @@ pub fn announcement(prompts: &[McpPrompt]) -> Value {
         "description": "Show the models, or choose one",
         "input": { "hint": "name of a model" },
     });
+    let compact = json!({
+        "name": "compact",
+        "description": "Sum up the conversation, so that there is room for more",
+    });
     let theirs = prompts.iter().map(McpPrompt::announcement);
-    let all: Vec<Value> = [own].into_iter().chain(theirs).collect();
+    let all: Vec<Value> = [own, compact].into_iter().chain(theirs).collect();
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": all })
 }
 
@@ -29,6 +35,9 @@ pub fn command_in(turn: &TurnRecord) -> Option<UserCommand> {
     let [MessagePart::Text(text)] = &turn.user[..] else {
         return None;
     };
+    if text.trim() == "/compact" {
+        return Some(UserCommand::Compact);
+    }
     let rest = text.trim().strip_prefix("/model")?;
     match rest.trim() {
         "" => Some(UserCommand::Model(None)),
@@ -57,6 +66,8 @@ mod tests {
             Some(UserCommand::Model(Some("a/b:c".into())))
         );
         assert_eq!(command("/models"), None);
+        assert_eq!(command(" /compact\n"), Some(UserCommand::Compact));
+        assert_eq!(command("/compact now"), None);
         assert_eq!(command("what is /model"), None);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::session_history::SessionHistory;
 use super::settings::LlmSettings;
 use super::spending::UsedSoFar;
-use super::step_mark::LlmMeta;
+use super::step_mark::{CompactionMark, LlmMeta};
 use super::tool_view::result_parts;
 use super::turn_record::{AskedQuestion, CallResultRecord, TurnRecord};
 use super::user_content::part_of;
@@ -114,7 +114,10 @@ impl HistoryReader {
                     self.turn().step(&mark.id.clone()).finish_by_mark(mark);
                 }
             }
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.read_tool_call(update),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => match marks.compaction {
+                Some(mark) => self.read_compaction(mark, marks.used, &update),
+                None => self.read_tool_call(update),
+            },
             UpdateKind::Plan => {
                 if let Some(call) = marks.call.and_then(|id| self.turn().call(&id)) {
                     call.result = Some(super::tool::plan::result());
@@ -128,6 +131,19 @@ impl HistoryReader {
             }
             _ => {}
         }
+    }
+
+    fn read_compaction(&mut self, mark: CompactionMark, used: UsedSoFar, update: &LoggedUpdate) {
+        let summary = update.raw_output.as_ref().and_then(Value::as_str);
+        if let (CompactionMark::Done, Some(summary)) = (mark, summary) {
+            self.history.replace_by(summary);
+        }
+        self.used += used;
+        let id = update.tool_call_id.clone();
+        let turn = self.turn();
+        turn.used += used;
+        turn.compacted = mark != CompactionMark::Begun;
+        turn.compaction = id.filter(|_| mark == CompactionMark::Begun);
     }
 
     /// Logs that were imported have no other sign that a turn begins.
@@ -158,6 +174,8 @@ impl HistoryReader {
             Some(status @ ("completed" | "failed")) => {
                 call.result = Some(update.result(status == "failed"));
                 call.asked.clear();
+                let most = self.history.most_bytes();
+                self.turn().bound(most);
             }
             _ => {}
         }

@@ -47,7 +47,8 @@ pub async fn run(
         let model = context.model();
         let request = request(context, record, tools, model);
         let span = trace::model_call(&request.model, provider_name(model));
-        let outcome = attempt(context, record, &request, model);
+        let mut begun = false;
+        let outcome = attempt(context, record, &request, model, &mut begun);
         let outcome = outcome.instrument(span.clone()).await;
         note(&span, &outcome);
         let metrics = &context.config.metrics;
@@ -63,13 +64,14 @@ pub async fn run(
         let progress = record.steps.last().map_or(0, |step| step.said.len()) > said;
         breaks = if progress { 0 } else { breaks + 1 };
         attempts += 1;
-        // Errors before the first word were tried again by the provider.
+        // Calls whose answer has not begun were tried again by the provider.
         let in_the_middle = progress && error.is_retryable();
-        let goes_on = in_the_middle
-            || matches!(
-                error,
-                ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
-            );
+        let goes_on = begun
+            && (in_the_middle
+                || matches!(
+                    error,
+                    ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
+                ));
         if !goes_on || breaks >= MAX_BREAKS || attempts >= MAX_ATTEMPTS {
             return Err(failure(&error));
         }
@@ -133,6 +135,7 @@ async fn attempt(
     record: &mut TurnRecord,
     request: &ModelRequest,
     model: ChosenModel<'_>,
+    has_begun: &mut bool,
 ) -> Result<ModelReply, ModelError> {
     let metrics = &context.config.metrics;
     let step = record.steps.last_mut().expect("it was begun");
@@ -140,6 +143,7 @@ async fn attempt(
     let cancel = CancellationToken::new();
     let begun = Instant::now();
     let mut stream = model.provider.stream(request, &cancel).await?;
+    *has_begun = true;
     metrics.begun(&model.config.id, begun.elapsed(), stream.retries());
     let thoughts = format!("{}~{}", step.id, random_text(6));
     while let Some(event) = stream.next().await {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::model::{AssistantPart, MessagePart, ModelMessage};
+use super::model::{AssistantMessage, AssistantPart, MessagePart, ModelMessage};
 use super::turn_record::TurnRecord;
 
 /// A token of text in any language has about so many bytes, rather fewer than more.
@@ -52,6 +52,36 @@ impl SessionHistory {
         if self.bytes > self.most {
             self.forget();
         }
+    }
+
+    /// What there is room for at all.
+    pub fn most_bytes(&self) -> usize {
+        self.most
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Whether it and the turn that runs take more of such a context. A summary alone does not
+    /// become shorter by being summed up.
+    pub fn is_fuller_than(&self, running: &TurnRecord, context: u64, percent: usize) -> bool {
+        let most = bytes_of(context) / 100 * percent;
+        let now = || running.messages().iter().map(size).sum::<usize>();
+        self.turns.len() > 1 && self.bytes + now() > most
+    }
+
+    /// From now on the model knows of it what is written here.
+    pub fn replace_by(&mut self, summary: &str) {
+        let text = format!("[A summary of our conversation so far:]\n{summary}");
+        let user = ModelMessage::User(vec![MessagePart::Text(text)]);
+        let known = AssistantPart::Text("I have read the summary.".into());
+        let answer = ModelMessage::Assistant(AssistantMessage { parts: vec![known] });
+        let messages = vec![user, answer];
+        let bytes = messages.iter().map(size).sum();
+        self.turns = VecDeque::from([PastTurn { messages, bytes }]);
+        self.bytes = bytes;
+        self.left_out = false;
     }
 
     fn forget(&mut self) {

@@ -149,6 +149,11 @@ pub struct MarkFields {
     /// A question that only the worker that asked it can use the answer to.
     #[serde(default)]
     pub aside: bool,
+    /// How far a compaction is.
+    pub compaction: Option<CompactionMark>,
+    /// By it.
+    #[serde(default)]
+    pub used: UsedSoFar,
     /// The last words of a turn, and how it ends.
     pub closing: Option<StopReason>,
     /// The command that was replaced by a prompt of an MCP server.
@@ -165,6 +170,18 @@ pub fn call_meta(call: &str) -> Value {
 
 pub fn aside_meta(call: &str) -> Value {
     json!({ meta::LLM: { "call": call, "aside": true } })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionMark {
+    Begun,
+    Done,
+    Failed,
+}
+
+pub fn compaction_meta(mark: CompactionMark, used: UsedSoFar) -> Value {
+    json!({ meta::LLM: { "compaction": mark, "used": used } })
 }
 
 pub fn closing_meta(reason: StopReason) -> Value {

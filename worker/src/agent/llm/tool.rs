@@ -152,10 +152,11 @@ impl ToolBox {
         let own = own.filter(|tool| tool.is_possible(client));
         let own = own.map(|tool| (tool.definition(), tool.effect()));
         let own = own.filter(|(tool, effect)| may(&tool.name, *effect));
-        let mut servers = offered.tools;
-        servers.retain(|tool| may(&tool.definition.name, tool.effect()));
+        let servers = offered.tools;
         let own = own.map(|(tool, _)| tool);
-        let theirs = servers.iter().map(|tool| tool.definition.clone());
+        let theirs = servers.iter();
+        let theirs = theirs.filter(|tool| may(&tool.definition.name, tool.effect()));
+        let theirs = theirs.map(|tool| tool.definition.clone());
         Self {
             definitions: own.chain(theirs).collect(),
             servers,
@@ -206,6 +207,11 @@ impl ToolBox {
                 "There is no tool {name:?} here. The tools are: {known}"
             ));
         }
+        self.read_any(name, arguments)
+    }
+
+    /// The same for a call that has begun: whether it would be offered now makes no difference.
+    pub fn read_any(&self, name: &str, arguments: &str) -> Result<ToolCall, String> {
         Ok(match name {
             read_file::NAME => ToolCall::ReadFile(arguments_of(arguments)?),
             write_file::NAME => ToolCall::WriteFile(arguments_of(arguments)?),
@@ -215,7 +221,7 @@ impl ToolBox {
             _ => {
                 let mut servers = self.servers.iter();
                 let tool = servers.find(|tool| tool.definition.name == name);
-                let tool = tool.expect("all others are theirs").clone();
+                let tool = tool.ok_or("This tool is not there any more.")?.clone();
                 let effect = self.rules.effect(name, tool.effect());
                 let is_idempotent = self.rules.is_idempotent(name, tool.is_idempotent);
                 ToolCall::Mcp(McpCall {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use baton_protocol::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use super::call_run::{CallRun, TurnEnds};
 use super::mcp_call::{self, unknown_outcome};
 use super::mcp_server::MCP_MESSAGE;
 use super::step_mark::{call_meta, marked};
-use super::tool::{ToolBox, ToolCall, own_name, plan};
+use super::tool::{ToolBox, ToolCall, own_name, plan, run_command};
 use super::tool_view::{ToolOutcome, ToolView};
 use super::turn_context::TurnContext;
 use super::turn_record::CallRecord;
@@ -20,6 +20,7 @@ use crate::trace;
 const CANCELLED: &str = "The user cancelled the turn before this tool call was finished.";
 /// A client that is gone answers nothing.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+const CREATE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the call if it has no result yet; `Some` ends the turn.
 pub async fn run(
@@ -30,7 +31,11 @@ pub async fn run(
     if call.result.is_some() {
         return Ok(None);
     }
-    let read = tools.read(&call.tool, &call.arguments);
+    let read = if call.started || !call.asked.is_empty() {
+        tools.read_any(&call.tool, &call.arguments)
+    } else {
+        tools.read(&call.tool, &call.arguments)
+    };
     if let Ok(ToolCall::UpdatePlan(plan)) = &read {
         let update = marked(plan.update(), call_meta(&call.shown_id));
         context.turn.update(update).await;
@@ -102,6 +107,7 @@ pub async fn close(context: TurnContext<'_>, call: &mut CallRecord) {
     if call.result.is_some() || !call.announced {
         return;
     }
+    find_terminal(context, call).await;
     if let Some(terminal) = call.terminal.take() {
         let params = json!({ "sessionId": context.turn.session(), "terminalId": terminal });
         let release = context.turn.request(Method::ReleaseTerminal.name(), params);
@@ -115,6 +121,25 @@ pub async fn close(context: TurnContext<'_>, call: &mut CallRecord) {
         view,
     };
     run.finish(ToolOutcome::failed(CANCELLED)).await;
+}
+
+/// The terminal that the client was just asked for: its command may run already.
+async fn find_terminal(context: TurnContext<'_>, call: &mut CallRecord) {
+    let create = Method::CreateTerminal.name();
+    if call.terminal.is_some() || !call.started || call.tool != run_command::NAME {
+        return;
+    }
+    let before = call.asked.iter().find(|asked| asked.method == create);
+    let asked = before.map(|asked| asked.id.clone());
+    let Some(asked) = asked.or_else(|| context.turn.abandoned_request(create)) else {
+        return;
+    };
+    let answer = context.turn.resume_request(&asked);
+    let answer = tokio::time::timeout(CREATE_PATIENCE, answer).await;
+    if let Ok(Ok(answer)) = answer {
+        let created: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+        call.terminal = created["terminalId"].as_str().map(str::to_owned);
+    }
 }
 
 fn unknown_view(tool: &str) -> ToolView {

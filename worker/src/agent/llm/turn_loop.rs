@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::commands::{self, UserCommand, command_in};
+use super::compaction::{self, CompactionOutcome};
 use super::mcp_prompts::{self, McpPrompt};
 use super::model::{MessagePart, ModelStop};
 use super::model_step;
@@ -45,6 +46,7 @@ impl TurnLoop<'_> {
             if let Err(why) = mcp_prompts::expand(self.0, record, tools.prompts()).await {
                 return Ok(self.close_with(record, &why, StopReason::EndTurn).await);
             }
+            compaction::if_needed(self.0, record, &tools).await;
             if !record.has_finished_step() {
                 model_step::run(self.0, record, &tools, &mut clock).await?;
             }
@@ -55,6 +57,7 @@ impl TurnLoop<'_> {
             if let Some(reason) = self.end(record) {
                 return Ok(reason);
             }
+            record.bound(self.0.memory.fields().history.most_bytes());
             let next = StepRecord::new(random_text(16));
             record.steps.push(next);
         }
@@ -90,7 +93,7 @@ impl TurnLoop<'_> {
         let stop = step.finished.as_ref()?.stop;
         let goes_on = !step.calls.is_empty() || stop == ModelStop::Paused;
         if goes_on {
-            let full = record.steps.len() >= self.0.config.max_steps;
+            let full = record.step_count() >= self.0.config.max_steps;
             return full.then_some(StopReason::MaxTurnRequests);
         }
         Some(match stop {
@@ -133,15 +136,15 @@ impl TurnLoop<'_> {
         command: UserCommand,
         record: &mut TurnRecord,
     ) -> Result<StopReason, Failure> {
-        let UserCommand::Model(name) = command;
-        let text = match name {
-            Some(name) => {
+        let text = match command {
+            UserCommand::Compact => self.compact(record).await,
+            UserCommand::Model(Some(name)) => {
                 let value = json!(name);
                 let update = self.0.memory.change(|it| it.set("model", &value))?;
                 self.0.turn.update(update).await;
                 format!("The model is {name} from now on.")
             }
-            None => {
+            UserCommand::Model(None) => {
                 let memory = self.0.memory.fields();
                 let all: Vec<&str> = memory.settings.models().collect();
                 let all = all.join(", ");
@@ -149,6 +152,20 @@ impl TurnLoop<'_> {
             }
         };
         Ok(self.close_with(record, &text, StopReason::EndTurn).await)
+    }
+
+    async fn compact(&self, record: &mut TurnRecord) -> String {
+        if !record.compacted {
+            let tools = ToolBox::of(self.0).await;
+            match compaction::run(self.0, record, &tools).await {
+                CompactionOutcome::Done => {}
+                CompactionOutcome::Nothing => return "There is nothing to sum up yet.".into(),
+                CompactionOutcome::Failed(why) => {
+                    return format!("The conversation could not be summed up: {why}");
+                }
+            }
+        }
+        "The conversation was summed up; from here on I know what the summary says.".into()
     }
 
     /// The last words of a turn, which no model has said. They and its end are one event.
@@ -208,6 +225,7 @@ impl TurnLoop<'_> {
 
     /// The turn ends: tool calls that were announced come to an end, too.
     pub async fn close(&self, record: &mut TurnRecord) {
+        compaction::close(self.0, record, "The turn ended before.").await;
         for call in record.steps.iter_mut().flat_map(|step| &mut step.calls) {
             tool_run::close(self.0, call).await;
         }
