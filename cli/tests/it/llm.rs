@@ -4,6 +4,7 @@ mod client_servers;
 mod compacting;
 mod configuring;
 mod editor;
+mod kill_matrix;
 mod mcp_servers;
 mod moments;
 mod surviving;

@@ -366,12 +366,12 @@ impl Cluster {
         self.worker_with(number, |_| ())
     }
 
-    /// One more, in a process that `prepare` has a hand in.
     /// Logs and keys are in it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
+    /// One more, in a process that `prepare` has a hand in.
     pub fn worker_with(&self, number: usize, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = baton();
         command.envs(ALLOWED_SERVERS);
