@@ -172,7 +172,7 @@ impl FileReader<'_, '_> {
                 }
             }
         }
-        let mut seconds = |key| table.number(faults, key).map(Duration::from_secs_f64);
+        let mut seconds = |key| table.number(faults, key).map(duration);
         if let Some(limit) = seconds("connect-timeout") {
             provider.connect_timeout = limit;
         }
@@ -294,7 +294,7 @@ impl FileReader<'_, '_> {
         let limit = UsageLimit {
             tokens: table.count(faults, "tokens"),
             cost: table.number(faults, "cost").map(|it| (it * 1e6) as u64),
-            time: table.number(faults, "seconds").map(Duration::from_secs_f64),
+            time: table.number(faults, "seconds").map(duration),
         };
         if limit.cost.is_some() && self.file.models.iter().all(|it| it.prices.is_none()) {
             faults.add(table.at, "a limit on cost needs [models.prices]");
@@ -359,6 +359,13 @@ const EFFECTS: [(&str, ToolEffect); 3] = [
     ("edits", ToolEffect::Edits),
     ("unknown", ToolEffect::Unknown),
 ];
+
+/// A limit beyond all measure is none.
+fn duration(seconds: f64) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+    let given = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST);
+    given.min(LONGEST)
+}
 
 fn prices(table: Option<TomlTable<'_, '_>>, faults: &mut TomlFaults<'_>) -> Option<TokenPrices> {
     let mut table = table?;

@@ -207,7 +207,7 @@ impl<'a, 'i> TomlTable<'a, 'i> {
     /// What nobody asked for is unknown.
     pub fn finish(self, faults: &mut TomlFaults<'_>) {
         for key in self.table.keys() {
-            let name = key.get_ref().as_ref();
+            let name: &str = key.get_ref();
             if self.known.iter().any(|known| *known == name) {
                 continue;
             }

@@ -1,5 +1,6 @@
 //! The built-in agent that talks to a model, with a model that says what the tests want.
 
+mod bad_input;
 mod client_servers;
 mod compacting;
 mod configuring;

@@ -50,7 +50,7 @@ async fn a_tool_in_the_client_is_called_once_although_its_worker_dies() {
     assert_eq!(editor.commands, ["count"]);
     assert_eq!(
         editor.outcomes(),
-        [("completed".into(), "count is 1".into())]
+        [("completed".to_owned(), "count is 1".to_owned())]
     );
     assert_eq!(editor.seen.iter().filter(|it| is_call(it)).count(), 1);
     assert_eq!(editor.said(), "Counted.");

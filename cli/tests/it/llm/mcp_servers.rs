@@ -241,7 +241,7 @@ async fn servers_from_npm_and_pypi_work_side_by_side() {
     let answer = editor.turn("Read, write and look at the clock").await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let outcomes = editor.outcomes();
-    assert_eq!(outcomes[0], ("completed".into(), "alpha".into()));
+    assert_eq!(outcomes[0], ("completed".to_owned(), "alpha".to_owned()));
     assert_eq!(outcomes[1].0, "completed", "{outcomes:?}");
     assert!(outcomes[2].1.contains("Asia/Tokyo"), "{outcomes:?}");
     let written = std::fs::read_to_string(folder.path().join("b.txt"));
