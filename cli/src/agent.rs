@@ -444,11 +444,12 @@ impl AgentOptions {
         }
         let (environment, homes) = self.environment();
         let launch = self.launch(Vec::new(), environment, homes);
+        let metrics = around.metrics.models.clone();
         let mcp = McpLaunch::new(launch, self.sandbox_config(around));
         let agent = self.llm.agent(LlmSurroundings {
             mcp,
             idle: self.agent_idle,
-            metrics: around.metrics.models.clone(),
+            metrics,
         });
         Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
     }

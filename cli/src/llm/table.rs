@@ -208,7 +208,7 @@ impl<'a, 'i> TomlTable<'a, 'i> {
     pub fn finish(self, faults: &mut TomlFaults<'_>) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();
-            if self.known.iter().any(|known| *known == name) {
+            if self.known.contains(&name) {
                 continue;
             }
             let meant = match nearest(name, self.known.iter().copied()) {

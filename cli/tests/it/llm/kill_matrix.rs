@@ -4,7 +4,7 @@
 //!
 //! `make chaos AGENT=llm SECONDS=600 SEED=7` runs it for as long as you like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -149,7 +149,7 @@ fn check(editor: &Editor, turn: &str, answer: &Value, tally: &mut Tally) {
         let updates = editor.updates("tool_call_update").into_iter();
         let ends = updates.filter(|it| {
             let over = it["status"] == "completed" || it["status"] == "failed";
-            it["toolCallId"].to_string() == id && over
+            it["toolCallId"] == id && over
         });
         let ends: Vec<_> = ends.collect();
         assert!(ends.len() <= 1, "{turn}: {id} ends twice: {ends:?}");

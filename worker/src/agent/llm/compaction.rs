@@ -126,9 +126,10 @@ async fn summary(
         user: vec![MessagePart::Text(REQUEST.into())],
         ..TurnRecord::default()
     };
-    let memory = context.memory.fields();
-    let messages: Vec<ModelMessage> = memory.history.messages_with(&nothing, model.config.context);
-    drop(memory);
+    let messages: Vec<ModelMessage> = {
+        let memory = context.memory.fields();
+        memory.history.messages_with(&nothing, model.config.context)
+    };
     let request = ModelRequest {
         model: model.config.name.clone(),
         system: String::new(),

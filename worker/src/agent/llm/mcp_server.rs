@@ -47,7 +47,7 @@ pub struct McpServer {
 }
 
 pub enum ServerLink {
-    Connected(ConnectedServer),
+    Connected(Box<ConnectedServer>),
     InClient(ClientServer),
 }
 
@@ -96,11 +96,11 @@ impl McpServer {
         let link = match entry.r#type.as_deref().unwrap_or("stdio") {
             "stdio" => {
                 let process = LocalProcess::of(entry, launch.clone(), paths.clone())?;
-                ServerLink::Connected(ConnectedServer::new(&name, process.into()))
+                ServerLink::Connected(ConnectedServer::new(&name, process.into()).into())
             }
             "http" | "sse" => {
                 let web = WebServer::of(entry, server.clone())?;
-                ServerLink::Connected(ConnectedServer::new(&name, web.into()))
+                ServerLink::Connected(ConnectedServer::new(&name, web.into()).into())
             }
             "acp" => ServerLink::InClient(ClientServer::new(entry.server_id?)),
             _ => return None,

@@ -52,8 +52,8 @@ pub async fn run(
         let outcome = outcome.instrument(span.clone()).await;
         note(&span, &outcome);
         let metrics = &context.config.metrics;
-        let said = outcome.as_ref().map_or_else(ModelError::kind, |_| "ok");
-        metrics.called(&model.config.id, said);
+        let kind = outcome.as_ref().map_or_else(ModelError::kind, |_| "ok");
+        metrics.called(&model.config.id, kind);
         let error = match outcome {
             Ok(reply) => {
                 finish(context, record, model, reply, clock).await;
