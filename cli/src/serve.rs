@@ -196,8 +196,10 @@ pub async fn run(
     let audit = arguments.audit.open(&mut registry)?;
     // The protected paths have to exist.
     let kept = arguments.kept_from_agents(clients, admin.as_ref());
-    let processes = &worker_metrics.agent_processes;
-    let agent = arguments.worker.agent(&kept, clients, processes).await?;
+    let agent = arguments
+        .worker
+        .agent(&kept, clients, &worker_metrics)
+        .await?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.

@@ -84,9 +84,8 @@ pub async fn run(
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
     let kept = arguments.kept_from_agents();
-    let processes = &metrics.agent_processes;
     let agent = tokio::select! {
-        agent = arguments.worker.agent(&kept, ClientTrust::Anybody, processes) => agent?,
+        agent = arguments.worker.agent(&kept, ClientTrust::Anybody, &metrics) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());

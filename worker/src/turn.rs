@@ -61,7 +61,7 @@ impl BetweenTurns {
     }
 }
 
-const WITHDRAWN: &str = "the agent ended before the answer came, and is asked once more";
+const WITHDRAWN: &str = "the agent does not wait for this answer any more";
 
 /// The agent's side of a running turn.
 pub struct Turn {
@@ -183,13 +183,8 @@ impl Turn {
         let (mut replay, mut waiting) = (self.replay(), self.waiting());
         replay.forget();
         for (id, waiting) in waiting.drain() {
-            self.writer.mark_answered(waiting.seq);
             // Clients that were asked learn that the request is withdrawn.
-            self.writer.push(Event::Answer {
-                message: rpc::no_answer(&id, WITHDRAWN),
-                by: None,
-                id,
-            });
+            self.withdrawn(id, &waiting);
         }
         // Ids that were used stay used.
         self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
@@ -229,6 +224,53 @@ impl Turn {
         let (reply, answer) = oneshot::channel();
         waiting.reply = Some(reply);
         Some(AskOutcome::Waiting(answer))
+    }
+
+    /// Takes a question back that an earlier run of this turn has asked: the client learns that
+    /// nobody waits for its answer.
+    pub fn withdraw(&self, id: &str) {
+        if let Some((id, waiting)) = self.waiting().remove_entry(id) {
+            self.withdrawn(id, &waiting);
+        }
+    }
+
+    /// The same for all questions whose answers nobody waits for any more.
+    pub fn withdraw_abandoned(&self) {
+        let mut all = self.waiting();
+        let abandoned =
+            |waiting: &TurnWaiter| waiting.reply.as_ref().is_some_and(|it| it.is_closed());
+        let gone: Vec<Arc<str>> = all
+            .iter()
+            .filter(|(_, waiting)| abandoned(waiting))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in gone {
+            if let Some(waiting) = all.remove(&id) {
+                self.withdrawn(id, &waiting);
+            }
+        }
+    }
+
+    /// A question of this method that was asked in this run of the turn, and whose answer nobody
+    /// waits for any more.
+    pub fn abandoned_request(&self, method: &str) -> Option<String> {
+        let all = self.waiting();
+        let mut all = all.iter();
+        let found = all.find(|(_, waiting)| {
+            let call = rpc::client_call(&waiting.message);
+            let abandoned = waiting.reply.as_ref().is_some_and(|it| it.is_closed());
+            abandoned && call.is_ok_and(|call| call.method == method)
+        });
+        found.map(|(id, _)| id.to_string())
+    }
+
+    fn withdrawn(&self, id: Arc<str>, waiting: &TurnWaiter) {
+        self.writer.mark_answered(waiting.seq);
+        self.writer.push(Event::Answer {
+            message: rpc::no_answer(&id, WITHDRAWN),
+            by: None,
+            id,
+        });
     }
 
     /// Sends a `session/update` that later workers must not miss: with replicas, they have to
