@@ -178,9 +178,25 @@ impl ClientHandler for McpHandler {
         request: CustomRequest,
         _: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        let method: String = request.method.chars().take(100).collect();
-        let code = rmcp::model::ErrorCode::METHOD_NOT_FOUND;
-        Err(ErrorData::new(code, method, None))
+        let mut params = request.params.unwrap_or_default();
+        // Questions in a form that rmcp does not know.
+        let question = match request.method.as_str() {
+            "elicitation/create" if params.is_object() => {
+                if params.get("mode").is_none() {
+                    params["mode"] = json!("form");
+                }
+                ServerQuestion::Elicitation(params)
+            }
+            "sampling/createMessage" => ServerQuestion::Sampling(params),
+            other => {
+                let method: String = other.chars().take(100).collect();
+                let code = rmcp::model::ErrorCode::METHOD_NOT_FOUND;
+                return Err(ErrorData::new(code, method, None));
+            }
+        };
+        let answer = self.0.ask(question).await;
+        let answer = answer.map_err(|why| ErrorData::invalid_request(why, None))?;
+        Ok(CustomResult::new(answer))
     }
 
     async fn on_progress(
