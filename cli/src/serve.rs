@@ -302,8 +302,7 @@ async fn run_demo_worker(
     let mut registry = meters::registry();
     metrics.register(&mut registry);
     let clients = arguments.edge.clients(arguments.listen);
-    let processes = &metrics.agent_processes;
-    let agent = arguments.worker.agent(&[], clients, processes).await?;
+    let agent = arguments.worker.agent(&[], clients, &metrics).await?;
     let config = baton_worker::RunnerConfig {
         id: worker.id,
         lease: DEMO_LEASE,
