@@ -170,6 +170,7 @@ pub async fn run(
         default_agent: Some(card.name.clone()),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
+        mcp: arguments.edge.mcp(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),

@@ -10,6 +10,7 @@ use baton_protocol::inbound::{Ambiguous, Unreadable};
 use baton_protocol::limits::MAX_MESSAGE_TEXT;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
+use bytes::Bytes;
 
 use crate::limits::{InflightRefusal, LimitRefusal};
 
@@ -78,6 +79,10 @@ pub enum GatewayError {
     Backup(String),
     /// No such path on the administrators' port.
     NothingToAdminister,
+    /// A request of an MCP client that is refused as a whole, with the body of its answer.
+    McpRequest(Bytes),
+    /// A method that MCP does not have here, likewise.
+    McpMethod(Bytes),
     /// The caller has taken too much.
     Limited(LimitRefusal),
     StoreFull,
@@ -231,7 +236,8 @@ impl GatewayError {
             Self::NotFound => (
                 S::NOT_FOUND,
                 ErrorCode::InvalidRequest,
-                "nothing here: the endpoint is /acp, or /acp/NAME for an agent".into(),
+                "nothing here: the endpoint is /acp, or /acp/NAME for an agent; for MCP /mcp"
+                    .into(),
             ),
             Self::TooManyStreams => (
                 S::NOT_FOUND,
@@ -258,6 +264,8 @@ impl GatewayError {
                 ErrorCode::InvalidRequest,
                 "nothing here: there are /revocations, /backup and /healthz".into(),
             ),
+            Self::McpRequest(_) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, String::new()),
+            Self::McpMethod(_) => (S::NOT_FOUND, ErrorCode::MethodNotFound, String::new()),
             Self::Limited(refusal) => (
                 S::TOO_MANY_REQUESTS,
                 ErrorCode::LimitReached,
@@ -314,9 +322,10 @@ impl IntoResponse for GatewayError {
             Self::Limited(refusal) => Some(*refusal),
             _ => None,
         };
-        let body = match &refusal {
-            Some(refusal) => refusal.answer("null"),
-            None => compose::error("null", code, &message),
+        let body = match (&refusal, &self) {
+            (Some(refusal), _) => refusal.answer("null"),
+            (None, Self::McpRequest(body) | Self::McpMethod(body)) => body.clone(),
+            (None, _) => compose::error("null", code, &message),
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

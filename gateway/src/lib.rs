@@ -14,6 +14,7 @@
 //! | [`limits`] | how much one caller may take |
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
+//! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
 //! Beside them:
@@ -43,6 +44,7 @@ pub mod fuzzing;
 mod handlers;
 pub mod http;
 pub mod limits;
+mod mcp;
 mod methods;
 pub mod metrics;
 mod middleware;
@@ -53,6 +55,7 @@ mod stream;
 mod trace;
 
 pub use app::{App, GatewayConfig, StopSignals};
+pub use mcp::{ConversationScope, McpDoorOptions};
 pub use metrics::GatewayMetrics;
 pub use net::connection_limits::ConnectionLimits;
 pub use net::socket::listen;

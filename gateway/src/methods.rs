@@ -123,6 +123,8 @@ pub struct ClientMessage<'a> {
     pub one_shot: bool,
     /// Too much has come of this caller before.
     pub over_bytes: Option<LimitRefusal>,
+    /// The id of the session that `session/new` makes, where it has a name of its own.
+    pub makes: Option<&'a SessionId>,
 }
 
 /// Carries the message out. `Err` only for what the store cannot do now.

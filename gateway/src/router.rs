@@ -9,7 +9,7 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, post as message, probe, stream, tickets,
+    agents as listed, archive, console, delete, login, mcp, post as message, probe, stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -19,6 +19,11 @@ pub fn router(app: Arc<App>) -> Router {
         .post(message::post)
         .delete(delete::delete)
         // A HEAD would otherwise open a stream, and take it from its client.
+        .head(|| async { GatewayError::Method })
+        .fallback(|| async { GatewayError::Method });
+    let mcp = get(mcp::get)
+        .post(mcp::post)
+        .delete(mcp::delete)
         .head(|| async { GatewayError::Method })
         .fallback(|| async { GatewayError::Method });
     let body_timeout = app.config.transport.request_timeout;
@@ -42,6 +47,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route(
             paths::AGENT_ROUTE,
             acp.layer(middleware::from_fn(layers::check_agent_name)),
+        )
+        .route(paths::MCP, mcp.clone())
+        .route(
+            paths::MCP_AGENT_ROUTE,
+            mcp.layer(middleware::from_fn(layers::check_agent_name)),
         )
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions/{id}/export", get(archive::export))

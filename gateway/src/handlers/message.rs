@@ -74,6 +74,7 @@ pub async fn handle(
         agent: source.agent,
         one_shot,
         over_bytes: source.over_bytes,
+        makes: None,
     };
     let outcome = dispatch(&app.methods, &access, message).await?;
     let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
