@@ -137,14 +137,9 @@ fn check(editor: &Editor, turn: &str, answer: &Value, tally: &mut Tally) {
         assert_eq!(editor.requests("fs/write_text_file"), 1, "{turn}");
     }
     let shown = editor.updates("tool_call");
-    let mut ids: Vec<_> = shown
-        .iter()
-        .map(|it| it["toolCallId"].to_string())
-        .collect();
-    let count = ids.len();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), count, "{turn}: a tool call is shown once");
+    let ids = shown.iter().filter_map(|it| it["toolCallId"].as_str());
+    let ids: BTreeSet<_> = ids.collect();
+    assert_eq!(ids.len(), shown.len(), "{turn}: a tool call is shown once");
     for id in ids {
         let updates = editor.updates("tool_call_update").into_iter();
         let ends = updates.filter(|it| {
