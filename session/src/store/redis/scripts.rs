@@ -130,6 +130,10 @@ scripts!(
     revoke,
     revocations,
     spend,
+    report,
+    reports,
+    order,
+    worker_of,
     format,
     restored,
 );
