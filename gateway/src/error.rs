@@ -45,6 +45,8 @@ pub enum GatewayError {
     Forbidden,
     /// The credential lets its holder only watch.
     ObserveOnly,
+    /// The identity provider does not answer as it should.
+    Provider,
     /// Addressed by a name that is not ours.
     Host,
     /// A web page from elsewhere.
@@ -73,6 +75,8 @@ pub enum GatewayError {
     Archive(String),
     /// Not something that can be revoked.
     Revocation(&'static str),
+    /// There is nothing of the kind that an administrator has named.
+    Operator(&'static str),
     /// Not an administrator, as far as the door can tell.
     NoAdministrator,
     /// There is nothing here that a backup could be taken of now.
@@ -175,6 +179,13 @@ impl GatewayError {
                 ErrorCode::ObserveOnly,
                 "this credential lets its holder only list and watch sessions".into(),
             ),
+            Self::Provider => (
+                S::BAD_GATEWAY,
+                ErrorCode::InternalError,
+                "the identity provider does not answer as it should: try again, or see the \
+                 gateway's log"
+                    .into(),
+            ),
             Self::Host => (
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
@@ -251,6 +262,7 @@ impl GatewayError {
             ),
             Self::Archive(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, why.clone()),
             Self::Revocation(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
+            Self::Operator(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,

@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod archive;
+pub mod caller;
 mod client_description;
 pub mod console;
 pub mod delete;
@@ -9,8 +10,11 @@ pub mod initialize;
 pub mod login;
 pub mod mcp;
 mod message;
+pub mod oidc;
+pub mod operator;
 pub mod post;
 pub mod probe;
+pub mod shares;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;

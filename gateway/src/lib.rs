@@ -28,6 +28,7 @@
 //! | [`drain`] | stopping without cutting anybody off |
 //! | [`error`] | the only place with status codes |
 //! | [`metrics`], `trace`, `audit` | what is counted, traced and recorded |
+//! | [`top_use`] | which sessions and callers send most |
 //! | [`admin`] | the administration interface, on a port of its own |
 
 pub mod access;
@@ -52,9 +53,10 @@ pub mod net;
 pub mod router;
 pub mod server;
 mod stream;
+pub mod top_use;
 mod trace;
 
-pub use app::{App, GatewayConfig, StopSignals};
+pub use app::{App, GatewayConfig, StopSignals, WorkerKiller};
 pub use mcp::{ConversationScope, McpDoorOptions};
 pub use metrics::GatewayMetrics;
 pub use net::connection_limits::ConnectionLimits;

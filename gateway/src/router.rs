@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete as delete_method, get, post};
 use axum::{Router, middleware};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
+use crate::auth::oidc::CALLBACK;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, mcp, post as message, probe, stream, tickets,
+    agents as listed, archive, caller, console, delete, login, mcp, oidc, operator,
+    post as message, probe, shares, stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -56,6 +58,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
+        .merge(people_routes())
         .route("/v1/tickets", post(tickets::issue))
         .route("/v1/login", post(login::login))
         .route("/v1/logout", post(login::logout))
@@ -65,6 +68,7 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             layers::public_routes,
         ))
+        .merge(login_routes(&app))
         .merge(probes)
         .merge(pages)
         .fallback(any(|| async { GatewayError::NotFound }))
@@ -73,6 +77,36 @@ pub fn router(app: Arc<App>) -> Router {
             layers::resolve_peer,
         ))
         .with_state(app)
+}
+
+/// For the console: what a page may show, who watches what, and the whole cluster.
+fn people_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/caller", get(caller::show))
+        .route("/v1/sessions/{id}/worker", get(caller::worker))
+        .route("/v1/shares", post(shares::create))
+        .route("/v1/shares/{id}", delete_method(shares::revoke))
+        .route("/v1/operator/cluster", get(operator::cluster))
+        .route("/v1/operator/drain", post(operator::drain))
+        .route("/v1/operator/revoke", post(operator::revoke))
+        .route("/v1/operator/close", post(operator::close))
+        .route("/v1/demo/kill", post(operator::kill))
+}
+
+/// Of callers who are still to say who they are.
+fn login_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/login-methods", get(oidc::methods))
+        .route("/v1/login/oidc", post(oidc::begin))
+        .route(CALLBACK, get(oidc::callback))
+        .route("/v1/shares/open", post(shares::open))
+        .layer(RequestBodyTimeoutLayer::new(
+            app.config.transport.request_timeout,
+        ))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            layers::login_routes,
+        ))
 }
 
 fn console_routes(app: &Arc<App>) -> Router<Arc<App>> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::agents;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, guest};
 use crate::error::GatewayError;
 
 pub async fn list(
@@ -21,7 +21,9 @@ pub async fn list(
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
     let directory = app.agents.directory(caller.rights()).await?;
-    let entries = directory.agents.iter();
+    // A guest uses none.
+    let is_guest = guest::session_of(&caller.principal).is_some();
+    let entries = directory.agents.iter().filter(|_| !is_guest);
     let entries = entries.map(|(card, workers)| entry(card, *workers, directory.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json")], body))

@@ -15,7 +15,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 const HEADERS: &str = "authorization, content-type, accept, acp-connection-id, acp-session-id, \
     acp-session-token, dpop, last-event-id, idempotency-key, traceparent, tracestate, baggage";
 /// Headers that a page may read.
-const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after, www-authenticate";
+const EXPOSED: &str = "acp-connection-id, acp-session-token, baton-gateway, retry-after, \
+    www-authenticate";
 /// Where a browser says the page is from that makes a request. No page can change it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
