@@ -210,7 +210,6 @@ pub async fn run(
     let card = worker_config.card(&*agent);
     let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
-        demo: demonstration.as_ref().map(Demonstration::killer),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
         mcp: arguments.edge.mcp(),
@@ -223,6 +222,7 @@ pub async fn run(
         audit: audit.clone(),
         traces: arguments.traces.made(),
         pace: PACE,
+        demo: demonstration.as_ref().map(Demonstration::killer),
         ..Default::default()
     };
     // After the gateway: the turns that it waits for need a worker.

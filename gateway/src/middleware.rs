@@ -58,8 +58,7 @@ pub async fn resolve_peer(
 pub async fn public_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     // The span is around everything that it has to tell of.
     let span = trace::request_span(app.config.traces, &request);
-    let response = observe(&app, Admission::Caller, request, next);
-    let response = response.instrument(span.clone()).await;
+    let response = observe(&app, request, next).instrument(span.clone()).await;
     trace::record_response(&span, &response);
     response
 }
@@ -67,7 +66,7 @@ pub async fn public_routes(State(app): State<Arc<App>>, request: Request, next: 
 /// Around the routes of those who are about to say who they are.
 pub async fn login_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let span = trace::request_span(app.config.traces, &request);
-    let response = observe(&app, Admission::Stranger, request, next);
+    let response = observe_one(&app, Admission::Stranger, request, next);
     let response = response.instrument(span.clone()).await;
     trace::record_response(&span, &response);
     response
@@ -82,7 +81,11 @@ enum Admission {
 }
 
 /// Nothing refuses a request before this, so that all that are refused are counted and recorded.
-async fn observe(app: &App, admission: Admission, request: Request, next: Next) -> Response {
+async fn observe(app: &App, request: Request, next: Next) -> Response {
+    observe_one(app, Admission::Caller, request, next).await
+}
+
+async fn observe_one(app: &App, admission: Admission, request: Request, next: Next) -> Response {
     // Also a request whose client does not wait for the answer is timed: it ends by a drop.
     let mut timer = RequestTimer::start(&app.metrics, request.method());
     let audited = app.audit.watch(&request);
