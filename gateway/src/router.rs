@@ -10,9 +10,10 @@ use crate::app::App;
 use crate::auth::oidc::CALLBACK;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, caller, console, delete, login, mcp, oidc, operator,
-    post as message, probe, responses, shares, stream, tickets,
+    agents as listed, archive, console, delete, login, mcp, post as message, probe, responses,
+    stream, tickets,
 };
+use crate::handlers::{caller, links, oidc, operator};
 use crate::http::paths;
 use crate::middleware as layers;
 
@@ -102,8 +103,8 @@ fn people_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/v1/caller", get(caller::show))
         .route("/v1/sessions/{id}/worker", get(caller::worker))
-        .route("/v1/shares", post(shares::create))
-        .route("/v1/shares/{id}", delete_method(shares::revoke))
+        .route("/v1/shares", post(links::create))
+        .route("/v1/shares/{id}", delete_method(links::revoke))
         .route("/v1/operator/cluster", get(operator::cluster))
         .route("/v1/operator/drain", post(operator::drain))
         .route("/v1/operator/revoke", post(operator::revoke))
@@ -117,7 +118,7 @@ fn login_routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/v1/login-methods", get(oidc::methods))
         .route("/v1/login/oidc", post(oidc::begin))
         .route(CALLBACK, get(oidc::callback))
-        .route("/v1/shares/open", post(shares::open))
+        .route("/v1/shares/open", post(links::open))
         .layer(RequestBodyTimeoutLayer::new(
             app.config.transport.request_timeout,
         ))
