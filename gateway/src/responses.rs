@@ -13,6 +13,8 @@
 //! | `retrieve` | a response that was begun before: read, followed, cancelled, deleted |
 //! | `fold` | a session's events become a response: its object, or the events of its stream |
 //! | `item` | its output items |
+//! | `open_question` | the question of a turn that waits for its answer |
+//! | `question` | a question of the agent as items, and its answer |
 //! | `object` | the object with all its fields |
 //! | `feed` | a response as a stream that follows the log |
 //! | `models` | agents as models |
@@ -26,7 +28,9 @@ mod item;
 pub mod models;
 pub mod name;
 mod object;
+mod open_question;
 mod place;
+mod question;
 pub mod request;
 pub mod retrieve;
 pub mod start;

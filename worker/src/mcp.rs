@@ -16,6 +16,7 @@ pub use self::url::UrlPattern;
 pub use self::variable::VariablePattern;
 
 mod command;
+pub(crate) mod functions;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;

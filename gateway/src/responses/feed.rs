@@ -40,7 +40,7 @@ impl ResponseFeed {
         let log = LogId::Session(name.session.clone());
         let mut tail = LogTail::open(services, &log, Arc::new(Notify::new())).await?;
         tail.grow(tail.head().await?);
-        tail.skip_to(name.after + 1);
+        tail.skip_to(name.first());
         Ok(Self {
             tail,
             fold,

@@ -83,6 +83,18 @@ impl ResponseOutcome {
         outcome
     }
 
+    /// The turn waits for an answer.
+    pub fn asked() -> Self {
+        Self::ended("completed", "response.completed")
+    }
+
+    pub fn failed(code: &'static str, message: &str) -> Self {
+        Self {
+            error: Some((code, message.to_owned())),
+            ..Self::ended("failed", "response.failed")
+        }
+    }
+
     fn ended(status: &'static str, event: &'static str) -> Self {
         Self {
             status,

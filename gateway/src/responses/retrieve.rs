@@ -74,7 +74,7 @@ impl<'a> KnownResponse<'a> {
     pub async fn read(&mut self) -> Result<ResponseFold, GatewayError> {
         let mut fold = self.fold(None);
         let log = LogId::Session(self.name.session.clone());
-        let mut next = self.name.after + 1;
+        let mut next = self.name.first();
         while !fold.is_over() {
             let frames = self.services.store.read_confirmed(&log, next, PAGE).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
@@ -93,9 +93,14 @@ impl<'a> KnownResponse<'a> {
 
     /// Ends it, if it has not ended. Whatever else is asked of the session is left alone.
     pub async fn cancel(&self) -> Result<(), GatewayError> {
-        let params = json!({ "requestId": "prompt" });
-        self.send(compose::notification("$/cancel_request", params))
-            .await?;
+        let message = if self.name.answers {
+            let params = json!({ "sessionId": self.name.session });
+            compose::notification("session/cancel", params)
+        } else {
+            let params = json!({ "requestId": "prompt" });
+            compose::notification("$/cancel_request", params)
+        };
+        self.send(message).await?;
         Ok(())
     }
 
@@ -132,7 +137,7 @@ impl<'a> KnownResponse<'a> {
     /// What the user said, as items.
     pub async fn input_items(&self) -> Result<Value, GatewayError> {
         let log = LogId::Session(self.name.session.clone());
-        let (mut next, mut begun, mut content) = (self.name.after + 1, false, Vec::new());
+        let (mut next, mut begun, mut content) = (self.name.first(), false, Vec::new());
         'log: loop {
             let frames = self.services.store.read_confirmed(&log, next, PAGE).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
@@ -193,7 +198,10 @@ async fn queued(
     let waiting = services.store.inbox(&name.session, &[]).await?;
     let own = |queued: &&QueuedCommand| queued.command.connection == name.asker;
     let mut waiting = waiting.iter().filter(own);
-    Ok(waiting.find_map(|queued| terms_of(&queued.command.message)))
+    Ok(waiting.find_map(|queued| {
+        let message = &queued.command.message;
+        ResponseTerms::of_answer(message).or_else(|| terms_of(message))
+    }))
 }
 
 /// From a prompt that waits.

@@ -4,19 +4,21 @@
 //! one, the session goes on, provided that nobody else has asked anything of it in between: the
 //! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
 
-use baton_protocol::{Inbound, compose};
+use baton_protocol::{Inbound, compose, meta};
 use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::store::SessionRecord;
+use baton_session::store::{AgentCard, SessionRecord};
 use baton_session::token::ConnectionToken;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::ResponseServices;
-use super::fault::{RpcError, fault, invalid, unknown_previous};
+use super::fault::{RpcError, fault, invalid, unknown_previous, unsupported};
 use super::fold::PROMPT_ID;
+use super::input::{APPROVAL, CALL, InputAnswer};
 use super::models;
 use super::name::ResponseName;
+use super::open_question::{OpenQuestion, question_of};
 use super::place::ResponsePlace;
 use super::request::{ResponseRequest, unknown_conversation};
 use super::terms::ResponseTerms;
@@ -69,6 +71,9 @@ impl<'a> ResponseStart<'a> {
     }
 
     pub async fn run(mut self) -> Result<StartedResponse, GatewayError> {
+        if !self.request.input.answers.is_empty() {
+            return self.answer().await;
+        }
         let (follow, model) = match (&self.request.previous, &self.request.conversation) {
             (Some(previous), _) => self.go_on_from(previous).await?,
             (None, Some(session)) => self.go_on_in(session).await?,
@@ -77,6 +82,7 @@ impl<'a> ResponseStart<'a> {
         let name = ResponseName {
             session: follow.session,
             after: follow.head,
+            answers: false,
             asker: self.access.connection.id.clone(),
         };
         Ok(StartedResponse {
@@ -90,8 +96,8 @@ impl<'a> ResponseStart<'a> {
         let rights = self.access.caller.rights();
         let directory = self.services.agents.directory(rights).await?;
         let named = self.request.model.as_deref();
-        let agent = match directory.choose(named) {
-            Ok(card) => card.name.clone(),
+        let (agent, servers) = match directory.choose(named) {
+            Ok(card) => (card.name.clone(), self.servers(card)?),
             Err(MissingAgent(_)) => {
                 return Err(models::unknown(named.unwrap_or_default(), &directory));
             }
@@ -99,7 +105,7 @@ impl<'a> ResponseStart<'a> {
         self.access.connection.agent = Some(agent.clone());
         let cwd = self.request.cwd.as_deref();
         let params = json!({
-            "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": [],
+            "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": servers,
         });
         let session = match self.send("\"new\"", "session/new", &params, None).await? {
             MethodOutcome::Created(created) => created.session,
@@ -109,6 +115,97 @@ impl<'a> ResponseStart<'a> {
         Ok((follow, agent))
     }
 
+    /// The turn goes on that waits for the answer.
+    async fn answer(mut self) -> Result<StartedResponse, GatewayError> {
+        let answers = &self.request.input.answers;
+        for InputAnswer { question, given } in answers {
+            let open = OpenQuestion::find(self.services, &self.access, question).await?;
+            // Clients that keep a conversation themselves send old answers, too.
+            let Some(open) = open else { continue };
+            self.check_agent(&open.agent)?;
+            let name = ResponseName {
+                session: open.session,
+                after: open.at,
+                answers: true,
+                asker: self.access.connection.id.clone(),
+            };
+            let terms = self.terms(open.agent);
+            let mut result = open.question.answer(given)?;
+            let meta = serde_json::from_str(&terms.meta()).expect("made of what was JSON");
+            result["_meta"] = meta;
+            let id = Value::from(question.as_str()).to_string();
+            let message = compose::result(&id, result.to_string().as_bytes());
+            match self.send_message(message, None).await? {
+                MethodOutcome::Taken => {}
+                other => return Err(refused(other)),
+            }
+            return Ok(StartedResponse {
+                name,
+                terms,
+                access: self.access,
+            });
+        }
+        self.answered_before().await
+    }
+
+    /// An earlier try of this request has got as far as the answer.
+    async fn answered_before(self) -> Result<StartedResponse, GatewayError> {
+        let previous = self.request.previous.as_deref();
+        let previous = previous.and_then(|previous| previous.parse().ok());
+        if let (Some(_), Some(previous)) = (self.key, previous) {
+            let previous: ResponseName = previous;
+            let own = self.record(&previous.session).await?;
+            let at = match own {
+                Some(_) => question_of(&**self.services.store, &previous).await?,
+                None => None,
+            };
+            if let Some(after) = at {
+                let name = ResponseName {
+                    after,
+                    answers: true,
+                    asker: self.access.connection.id.clone(),
+                    ..previous
+                };
+                let place = ResponsePlace::of(&**self.services.store, &name).await?;
+                if place != ResponsePlace::Absent {
+                    let terms = self.terms(String::new());
+                    let access = self.access;
+                    return Ok(StartedResponse {
+                        name,
+                        terms,
+                        access,
+                    });
+                }
+            }
+        }
+        let text = "nothing waits for these outputs: their calls were answered, or their turn is \
+            over";
+        Err(fault(
+            FaultKind::Conflict,
+            "call_not_open",
+            Some("input"),
+            text,
+        ))
+    }
+
+    /// Functions of the client are an MCP server to the agent. Every session has it whose agent
+    /// takes such a one: they may be offered later.
+    fn servers(&self, card: &AgentCard) -> Result<Value, GatewayError> {
+        let takes = &card.initialize["agentCapabilities"]["mcpCapabilities"]["acp"];
+        if takes == true {
+            let id = meta::FUNCTIONS_SERVER;
+            return Ok(json!([{ "type": "acp", "name": "functions", "serverId": id }]));
+        }
+        if self.has_tools() {
+            let text = format!(
+                "{} takes no functions of clients: its mcpCapabilities.acp is not true",
+                card.name
+            );
+            return Err(unsupported("tools", text));
+        }
+        Ok(json!([]))
+    }
+
     /// After whatever waits there already.
     async fn go_on_in(
         &mut self,
@@ -116,7 +213,8 @@ impl<'a> ResponseStart<'a> {
     ) -> Result<(FollowedRequest, String), GatewayError> {
         let record = self.record(session).await?;
         let record = record.ok_or_else(|| unknown_conversation(session.as_str()))?;
-        self.check_model(&record)?;
+        self.check_agent(&record.agent)?;
+        self.check_functions(&record)?;
         let follow = self.prompt(session, &record.agent, None).await?;
         Ok((follow, record.agent))
     }
@@ -128,13 +226,15 @@ impl<'a> ResponseStart<'a> {
         let unknown = || unknown_previous(previous);
         let name: ResponseName = previous.parse().map_err(|_| unknown())?;
         let record = self.record(&name.session).await?.ok_or_else(unknown)?;
-        self.check_model(&record)?;
+        self.check_agent(&record.agent)?;
+        self.check_functions(&record)?;
         let agent = record.agent;
         let mut head = None;
         for _ in 0..LOOKS {
             let cut = match ResponsePlace::of(&**self.services.store, &name).await? {
                 ResponsePlace::Absent => return Err(unknown()),
                 ResponsePlace::Running => return Err(unfinished(previous)),
+                ResponsePlace::Asking { question } => return Err(unanswered(previous, &question)),
                 // The same as before, and yet it was not taken: something waits.
                 ResponsePlace::Last { head: same } if head == Some(same) => same,
                 ResponsePlace::Last { head: now } => {
@@ -182,7 +282,7 @@ impl<'a> ResponseStart<'a> {
     }
 
     async fn fork(&mut self, parent: &SessionId, cut: u64) -> Result<SessionId, GatewayError> {
-        let params = json!({ "sessionId": parent, "mcpServers": [] });
+        let params = json!({ "sessionId": parent });
         let terms = DoorTerms {
             cut: Some(cut),
             ..self.door()
@@ -236,7 +336,15 @@ impl<'a> ResponseStart<'a> {
         door: Option<DoorTerms<'a>>,
     ) -> Result<MethodOutcome, GatewayError> {
         let id: Value = serde_json::from_str(id).expect("our own ids are JSON");
-        let message: Bytes = compose::request(id, method, params);
+        self.send_message(compose::request(id, method, params), door)
+            .await
+    }
+
+    async fn send_message(
+        &mut self,
+        message: Bytes,
+        door: Option<DoorTerms<'a>>,
+    ) -> Result<MethodOutcome, GatewayError> {
         let inbound = Inbound::read(message)?;
         let door = door.unwrap_or_else(|| self.door());
         self.counted = true;
@@ -283,15 +391,29 @@ impl<'a> ResponseStart<'a> {
         Ok(record.filter(|record| caller.rights().allow(&record.agent)))
     }
 
+    /// A session has its MCP servers from its beginning.
+    fn check_functions(&self, record: &SessionRecord) -> Result<(), GatewayError> {
+        let servers = record.setup.mcp_servers.as_ref().unwrap_or(&record.params);
+        let offered = format!("\"{}\"", meta::FUNCTIONS_SERVER);
+        if !self.has_tools() || memchr::memmem::find(servers, offered.as_bytes()).is_some() {
+            return Ok(());
+        }
+        let text = "this conversation was begun elsewhere, or its agent takes no functions of \
+            clients: begin another one with them";
+        Err(unsupported("tools", text))
+    }
+
+    fn has_tools(&self) -> bool {
+        let tools = self.request.fields.get("tools");
+        tools.is_some_and(|tools| tools.get() != "[]")
+    }
+
     /// A session stays with the agent it was made for.
-    fn check_model(&self, record: &SessionRecord) -> Result<(), GatewayError> {
+    fn check_agent(&self, agent: &str) -> Result<(), GatewayError> {
         match self.request.model.as_deref() {
-            Some(model) if model != record.agent => Err(invalid(
+            Some(model) if model != agent => Err(invalid(
                 "model",
-                format!(
-                    "this conversation is with {}: name that model, or none",
-                    record.agent
-                ),
+                format!("this conversation is with {agent}: name that model, or none"),
             )),
             _ => Ok(()),
         }
@@ -361,6 +483,14 @@ fn refused(outcome: MethodOutcome) -> GatewayError {
             "the request was lost",
         ),
     }
+}
+
+fn unanswered(previous: &str, question: &str) -> GatewayError {
+    let text = format!(
+        "{previous} waits for an answer: send a function_call_output for {CALL}{question}, or a \
+         mcp_approval_response for {APPROVAL}{question}"
+    );
+    fault(FaultKind::Invalid, "no_tool_output", Some("input"), text)
 }
 
 fn unfinished(previous: &str) -> GatewayError {

@@ -19,6 +19,7 @@ use super::slot::UnmovableTurnGuard;
 use super::{CommandOutcome, SessionTask};
 use crate::agent::{AskingClient, ListenContext, StopReason};
 use crate::event_writer::SessionLost;
+use crate::mcp::functions::ClientFunctions;
 use crate::rpc::{self, Failure};
 use crate::trace;
 use crate::turn::Turn;
@@ -51,6 +52,7 @@ impl SessionTask {
                 return Ok(self.finish(&queued, Err(failure)));
             }
         };
+        let functions = ClientFunctions::of(&blocks);
         let interrupted = self
             .claim
             .running
@@ -84,6 +86,7 @@ impl SessionTask {
             replay,
             unanswered,
             was_interrupted,
+            functions,
         );
         self.handle_during_turn(&queued, &turn);
         let conversation = self.conversation.clone();
