@@ -11,6 +11,7 @@ mod message;
 pub mod post;
 pub mod probe;
 pub mod responses;
+pub mod sessions;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;

@@ -15,6 +15,8 @@
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
 //! | `responses` | the door for clients that speak Open Responses, beside ACP's |
+//! | `door` | what the doors beside ACP's share |
+//! | `turns` | the turns of a session, read from its log |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
 //! Beside them:
@@ -37,6 +39,7 @@ pub mod app;
 mod audit;
 pub mod auth;
 mod background;
+mod door;
 pub mod drain;
 pub mod error;
 #[cfg(any(fuzzing, test))]
@@ -53,6 +56,7 @@ pub mod router;
 pub mod server;
 mod stream;
 mod trace;
+mod turns;
 
 pub use app::{App, GatewayConfig, StopSignals};
 pub use metrics::GatewayMetrics;

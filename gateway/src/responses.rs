@@ -41,14 +41,12 @@ use std::sync::Arc;
 use baton_session::store::Store;
 
 use crate::agents::AgentCatalog;
-use crate::auth::token_issuer::TokenIssuer;
 use crate::methods::MethodServices;
 
 /// All that this door needs of its gateway.
 #[derive(Clone, Copy)]
 pub struct ResponseServices<'a> {
     pub store: &'a Arc<dyn Store>,
-    pub issuer: &'a TokenIssuer,
     pub agents: &'a AgentCatalog,
     pub methods: &'a MethodServices,
     /// Where sessions live whose client names no directory.

@@ -9,8 +9,8 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, post as message, probe, responses, stream,
-    tickets,
+    agents as listed, archive, console, delete, login, post as message, probe, responses, sessions,
+    stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -63,6 +63,10 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/models", get(responses::models))
         .route("/v1/models/{name}", get(responses::model))
         .route("/v1/agents", get(listed::list))
+        .route("/v1/sessions", get(sessions::list))
+        .route("/v1/sessions/{id}", get(sessions::one))
+        .route("/v1/sessions/{id}/turns", get(sessions::turns))
+        .route("/v1/sessions/{id}/fork", post(sessions::fork))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
         .route("/v1/tickets", post(tickets::issue))

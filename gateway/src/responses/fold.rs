@@ -19,7 +19,8 @@ use super::object::{ResponseObject, ResponseOutcome};
 use super::question::AgentQuestion;
 use super::terms::ResponseTerms;
 
-/// The JSON-RPC id of the prompt that a response is the answer to.
+/// The JSON-RPC id of the prompt that a response is the answer to, and as it is written.
+pub const PROMPT: &str = "prompt";
 pub const PROMPT_ID: &str = "\"prompt\"";
 /// So much of the output stands in the object. What comes after it is streamed, and the response is
 /// incomplete.
@@ -125,20 +126,19 @@ impl ResponseFold {
         (!out.is_empty()).then(|| out.split().freeze())
     }
 
-    /// The next event of the session's log, from [`ResponseName::first`] on. `now`: if it has just
-    /// come, when that is.
-    pub fn add(&mut self, event: &Event, now: Option<u64>) {
+    /// The next event of the session's log, from [`ResponseName::first`] on.
+    pub fn add(&mut self, event: &Event) {
         match event {
-            Event::Response { message, .. } if self.is_end(event) => {
+            Event::Response { to, message, .. } if self.is_end(event) => {
                 let mut outcome = ResponseOutcome::of(message);
-                outcome.at = now;
+                outcome.at = to.at.map(|at| at / 1000);
                 self.end(outcome);
             }
-            _ if self.state == FoldState::Inside => self.add_inside(event, now),
+            _ if self.state == FoldState::Inside => self.add_inside(event),
             Event::Begin(begin) if !self.name.answers && begin.connection == self.name.asker => {
                 self.state = FoldState::Inside;
             }
-            _ if self.name.answers => self.add_before_answer(event, now),
+            _ if self.name.answers => self.add_before_answer(event),
             _ => {}
         }
     }
@@ -154,20 +154,20 @@ impl ResponseFold {
         }
     }
 
-    fn add_inside(&mut self, event: &Event, now: Option<u64>) {
+    fn add_inside(&mut self, event: &Event) {
         match event {
             Event::Echo { message, .. } if !self.announced => {
                 self.terms = self.terms.take().or_else(|| ResponseTerms::of(message));
                 self.announce();
             }
             Event::Update { message, .. } => self.update(message),
-            Event::Request { id, message } => self.ask(id, message, now),
+            Event::Request { id, message } => self.ask(id, message),
             _ => {}
         }
     }
 
     /// Until the answer is taken, which says what was asked for.
-    fn add_before_answer(&mut self, event: &Event, now: Option<u64>) {
+    fn add_before_answer(&mut self, event: &Event) {
         match event {
             Event::Request { id, .. } if self.answered.is_none() => {
                 self.answered = Some(id.clone());
@@ -186,7 +186,7 @@ impl ResponseFold {
                 }
                 for event in std::mem::take(&mut self.held) {
                     if self.state == FoldState::Inside {
-                        self.add_inside(&event, now);
+                        self.add_inside(&event);
                     }
                 }
             }
@@ -209,7 +209,7 @@ impl ResponseFold {
     }
 
     /// Ends with a question, if it is one for this client.
-    fn ask(&mut self, id: &Arc<str>, message: &Bytes, now: Option<u64>) {
+    fn ask(&mut self, id: &Arc<str>, message: &Bytes) {
         let Some(question) = AgentQuestion::read(id, message) else {
             return;
         };
@@ -219,10 +219,7 @@ impl ResponseFold {
         }
         question.tell(&self.name, &mut self.count, &mut self.sink, &mut self.items);
         self.question = Some(question);
-        self.end(ResponseOutcome {
-            at: now,
-            ..ResponseOutcome::asked()
-        });
+        self.end(ResponseOutcome::asked());
     }
 
     /// What was asked for is known: the stream begins.

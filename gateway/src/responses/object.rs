@@ -6,9 +6,9 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::fault::RpcError;
 use super::name::ResponseName;
 use super::terms::{REPORTED, ResponseTerms};
+use crate::door::RpcError;
 
 /// How a response has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct ResponseOutcome {
     /// Code and message.
     pub error: Option<(&'static str, String)>,
     pub usage: Option<TokenUsage>,
-    /// When, in seconds since 1970, if somebody was there.
+    /// When, in seconds since 1970, if its worker has written it down.
     pub at: Option<u64>,
 }
 

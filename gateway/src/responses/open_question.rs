@@ -74,7 +74,7 @@ pub async fn question_of(store: &dyn Store, name: &ResponseName) -> store::Resul
     let mut fold = ResponseFold::new(name.clone(), None, None);
     let mut found = None;
     each(store, &log, name.first(), |seq, event| {
-        fold.add(event, None);
+        fold.add(event);
         found = fold.question.as_ref().map(|_| seq);
         !fold.is_over()
     })

@@ -54,7 +54,7 @@ impl ResponsePlace {
                     // Only where it ends counts, not what it says.
                     (None, Some(_), _) | (None, None, Event::Update { .. }) => {}
                     (None, None, event) => {
-                        fold.add(event, None);
+                        fold.add(event);
                         match fold.question.as_ref() {
                             Some(question) => {
                                 let id = question.id.to_string();

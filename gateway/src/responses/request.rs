@@ -306,7 +306,7 @@ fn conversation(fields: &BodyFields<'_>) -> Result<Option<SessionId>, GatewayErr
 }
 
 pub fn unknown_conversation(id: &str) -> GatewayError {
-    super::fault::fault(
+    crate::error::fault(
         crate::error::FaultKind::NotFound,
         "conversation_not_found",
         Some("conversation"),

@@ -4,17 +4,14 @@
 //! one, the session goes on, provided that nobody else has asked anything of it in between: the
 //! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
 
-use baton_protocol::{Inbound, compose, meta};
-use baton_session::id::{ConnectionId, Partition, SessionId};
+use baton_protocol::{compose, meta};
+use baton_session::id::SessionId;
 use baton_session::store::{AgentCard, SessionRecord};
-use baton_session::token::ConnectionToken;
-use bytes::Bytes;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::ResponseServices;
-use super::fault::{RpcError, fault, invalid, unknown_previous, unsupported};
-use super::fold::PROMPT_ID;
+use super::fault::{invalid, unknown_previous, unsupported};
+use super::fold::PROMPT;
 use super::input::{APPROVAL, CALL, InputAnswer};
 use super::models;
 use super::name::ResponseName;
@@ -22,12 +19,13 @@ use super::open_question::{OpenQuestion, question_of};
 use super::place::ResponsePlace;
 use super::request::{ResponseRequest, unknown_conversation};
 use super::terms::ResponseTerms;
-use crate::access::{PresentedToken, RequestAccess};
+use crate::access::RequestAccess;
 use crate::agents::MissingAgent;
 use crate::auth::Caller;
-use crate::error::{FaultKind, GatewayError};
+use crate::door::{DoorCall, refused};
+use crate::error::{FaultKind, GatewayError, fault};
 use crate::limits::LimitRefusal;
-use crate::methods::{ClientMessage, DoorTerms, MethodOutcome, dispatch};
+use crate::methods::{DoorTerms, MethodOutcome};
 use crate::stream::one_shot::FollowedRequest;
 
 /// How often a session is looked at again that is not as it was.
@@ -36,12 +34,9 @@ const LOOKS: usize = 8;
 pub struct ResponseStart<'a> {
     services: ResponseServices<'a>,
     request: &'a ResponseRequest,
-    access: RequestAccess,
-    over_bytes: Option<LimitRefusal>,
+    call: DoorCall<'a>,
     /// A request with this key is carried out once.
     key: Option<&'a str>,
-    /// A message was counted as the request of its caller.
-    counted: bool,
 }
 
 /// A response that was begun.
@@ -59,14 +54,11 @@ impl<'a> ResponseStart<'a> {
         key: Option<&'a str>,
         over_bytes: Option<LimitRefusal>,
     ) -> Self {
-        let access = access_of(services, caller, key);
         Self {
             services,
             request,
-            access,
-            over_bytes,
+            call: DoorCall::new(services.methods, caller, key, &request.body, over_bytes),
             key,
-            counted: false,
         }
     }
 
@@ -83,17 +75,17 @@ impl<'a> ResponseStart<'a> {
             session: follow.session,
             after: follow.head,
             answers: false,
-            asker: self.access.connection.id.clone(),
+            asker: self.call.access.connection.id.clone(),
         };
         Ok(StartedResponse {
             name,
             terms: self.terms(model),
-            access: self.access,
+            access: self.call.access,
         })
     }
 
     async fn begin_anew(&mut self) -> Result<(FollowedRequest, String), GatewayError> {
-        let rights = self.access.caller.rights();
+        let rights = self.call.access.caller.rights();
         let directory = self.services.agents.directory(rights).await?;
         let named = self.request.model.as_deref();
         let (agent, servers) = match directory.choose(named) {
@@ -102,12 +94,12 @@ impl<'a> ResponseStart<'a> {
                 return Err(models::unknown(named.unwrap_or_default(), &directory));
             }
         };
-        self.access.connection.agent = Some(agent.clone());
+        self.call.access.connection.agent = Some(agent.clone());
         let cwd = self.request.cwd.as_deref();
         let params = json!({
             "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": servers,
         });
-        let session = match self.send("\"new\"", "session/new", &params, None).await? {
+        let session = match self.call.request("new", "session/new", &params).await? {
             MethodOutcome::Created(created) => created.session,
             other => return Err(refused(other)),
         };
@@ -119,7 +111,7 @@ impl<'a> ResponseStart<'a> {
     async fn answer(mut self) -> Result<StartedResponse, GatewayError> {
         let answers = &self.request.input.answers;
         for InputAnswer { question, given } in answers {
-            let open = OpenQuestion::find(self.services, &self.access, question).await?;
+            let open = OpenQuestion::find(self.services, &self.call.access, question).await?;
             // Clients that keep a conversation themselves send old answers, too.
             let Some(open) = open else { continue };
             self.check_agent(&open.agent)?;
@@ -127,7 +119,7 @@ impl<'a> ResponseStart<'a> {
                 session: open.session,
                 after: open.at,
                 answers: true,
-                asker: self.access.connection.id.clone(),
+                asker: self.call.access.connection.id.clone(),
             };
             let terms = self.terms(open.agent);
             let mut result = open.question.answer(given)?;
@@ -135,14 +127,16 @@ impl<'a> ResponseStart<'a> {
             result["_meta"] = meta;
             let id = Value::from(question.as_str()).to_string();
             let message = compose::result(&id, result.to_string().as_bytes());
-            match self.send_message(message, None).await? {
+            self.call.access.caller.count_request()?;
+            let terms_of_door = self.call.terms();
+            match self.call.send(message, terms_of_door).await? {
                 MethodOutcome::Taken => {}
                 other => return Err(refused(other)),
             }
             return Ok(StartedResponse {
                 name,
                 terms,
-                access: self.access,
+                access: self.call.access,
             });
         }
         self.answered_before().await
@@ -163,13 +157,13 @@ impl<'a> ResponseStart<'a> {
                 let name = ResponseName {
                     after,
                     answers: true,
-                    asker: self.access.connection.id.clone(),
+                    asker: self.call.access.connection.id.clone(),
                     ..previous
                 };
                 let place = ResponsePlace::of(&**self.services.store, &name).await?;
                 if place != ResponsePlace::Absent {
                     let terms = self.terms(String::new());
-                    let access = self.access;
+                    let access = self.call.access;
                     return Ok(StartedResponse {
                         name,
                         terms,
@@ -272,7 +266,7 @@ impl<'a> ResponseStart<'a> {
         }
         let terms = DoorTerms {
             joins: true,
-            ..self.door()
+            ..self.call.terms()
         };
         match self.prompt_on(session, agent, terms).await {
             Err(GatewayError::Moved) => Ok(None),
@@ -283,13 +277,7 @@ impl<'a> ResponseStart<'a> {
 
     async fn fork(&mut self, parent: &SessionId, cut: u64) -> Result<SessionId, GatewayError> {
         let params = json!({ "sessionId": parent });
-        let terms = DoorTerms {
-            cut: Some(cut),
-            ..self.door()
-        };
-        let outcome = self
-            .send("\"fork\"", "session/fork", &params, Some(terms))
-            .await?;
+        let outcome = self.call.fork(&params, Some(cut)).await?;
         match outcome.opens() {
             Some(child) => Ok(child.clone()),
             None => Err(refused(outcome)),
@@ -304,7 +292,7 @@ impl<'a> ResponseStart<'a> {
     ) -> Result<FollowedRequest, GatewayError> {
         let terms = DoorTerms {
             at_rest,
-            ..self.door()
+            ..self.call.terms()
         };
         self.prompt_on(session, agent, terms).await
     }
@@ -319,60 +307,17 @@ impl<'a> ResponseStart<'a> {
         let terms = self.terms(agent.to_owned()).meta();
         blocks[0]["_meta"] = serde_json::from_str(&terms).expect("made of what was JSON");
         let params = json!({ "sessionId": session, "prompt": blocks });
-        match self
-            .send(PROMPT_ID, "session/prompt", &params, Some(door))
-            .await?
-        {
+        let message = compose::request(PROMPT, "session/prompt", params);
+        match self.call.send(message, door).await? {
             MethodOutcome::Follow(follow) => Ok(follow),
             other => Err(refused(other)),
-        }
-    }
-
-    async fn send(
-        &mut self,
-        id: &'static str,
-        method: &str,
-        params: &Value,
-        door: Option<DoorTerms<'a>>,
-    ) -> Result<MethodOutcome, GatewayError> {
-        let id: Value = serde_json::from_str(id).expect("our own ids are JSON");
-        self.send_message(compose::request(id, method, params), door)
-            .await
-    }
-
-    async fn send_message(
-        &mut self,
-        message: Bytes,
-        door: Option<DoorTerms<'a>>,
-    ) -> Result<MethodOutcome, GatewayError> {
-        let inbound = Inbound::read(message)?;
-        let door = door.unwrap_or_else(|| self.door());
-        self.counted = true;
-        let message = ClientMessage {
-            inbound: &inbound,
-            session_header: None,
-            agent: self.access.connection.agent.as_deref(),
-            one_shot: true,
-            over_bytes: self.over_bytes,
-            door: Some(door),
-        };
-        dispatch(self.services.methods, &self.access, message).await
-    }
-
-    fn door(&self) -> DoorTerms<'a> {
-        DoorTerms {
-            request: &self.request.body,
-            counted: self.counted,
-            at_rest: None,
-            joins: false,
-            cut: None,
         }
     }
 
     fn terms(&self, agent: String) -> ResponseTerms {
         let fields = self.request.fields.iter();
         ResponseTerms {
-            at: self.access.connection.issued,
+            at: self.call.access.connection.issued,
             model: self.request.model.clone().unwrap_or(agent),
             previous: self.request.previous.clone(),
             fields: fields
@@ -382,7 +327,7 @@ impl<'a> ResponseStart<'a> {
     }
 
     async fn record(&self, session: &SessionId) -> Result<Option<SessionRecord>, GatewayError> {
-        let caller = &self.access.caller;
+        let caller = &self.call.access.caller;
         let record = self
             .services
             .store
@@ -420,70 +365,7 @@ impl<'a> ResponseStart<'a> {
     }
 }
 
-/// Every request is made on a connection of its own. With a key it is the same one when the request
-/// is made again.
-fn access_of(services: ResponseServices<'_>, caller: &Caller, key: Option<&str>) -> RequestAccess {
-    let partitions = services.store.partitions();
-    let principal = &caller.principal;
-    let id = match key {
-        None => ConnectionId::mint(Partition::random(partitions)),
-        Some(key) => {
-            let seed = format!("response\n{principal}\n{key}");
-            let hash = Sha256::digest(&seed);
-            let at = u16::from_be_bytes([hash[0], hash[1]]) % partitions.max(1);
-            ConnectionId::derived(Partition(at), seed.as_bytes())
-        }
-    };
-    connection_access(services, caller, id)
-}
-
-/// As the connection that a request was made on.
-pub fn connection_access(
-    services: ResponseServices<'_>,
-    caller: &Caller,
-    id: ConnectionId,
-) -> RequestAccess {
-    let principal = &caller.principal;
-    let issued = services.issuer.revocations.issue_time(principal, None);
-    let connection = ConnectionToken {
-        id,
-        principal: principal.to_string(),
-        protocol_version: baton_protocol::PROTOCOL_VERSION,
-        client: Default::default(),
-        agent: None,
-        rights: caller.rights().mark(),
-        issued,
-        expires: u64::MAX,
-    };
-    RequestAccess {
-        connection,
-        grant: PresentedToken::Absent,
-        without_connection: false,
-        caller: caller.clone(),
-    }
-}
-
 const CLOSED: &str = "session_closed";
-
-/// A message that did not lead to what was asked for.
-fn refused(outcome: MethodOutcome) -> GatewayError {
-    if let Some(refusal) = outcome.refusal() {
-        return refusal.into();
-    }
-    let error = match outcome {
-        MethodOutcome::Answer(answer) => RpcError::of(&answer.into_message()),
-        _ => None,
-    };
-    match error {
-        Some(error) => error.into_fault(),
-        None => fault(
-            FaultKind::Failed,
-            "server_error",
-            None,
-            "the request was lost",
-        ),
-    }
-}
 
 fn unanswered(previous: &str, question: &str) -> GatewayError {
     let text = format!(

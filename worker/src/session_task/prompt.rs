@@ -4,6 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 
 use baton_protocol::{Method, compose};
+use baton_session::clock::unix_millis;
 use baton_session::command::{CommandKind, QueuedCommand};
 use baton_session::event::{Event, TurnBegin};
 use baton_session::id::LogId;
@@ -156,11 +157,13 @@ impl SessionTask {
             via: queued.via,
         }));
         let name = self.writer.unique_name(format!("user-{began}"));
+        let at = unix_millis();
         for block in blocks {
             let update = user_message_chunk(&name, block);
             let message = compose::update(self.claim.session.as_str(), &*update);
             self.writer.push(Event::Echo {
                 by: connection.clone(),
+                at: Some(at),
                 message,
             });
         }

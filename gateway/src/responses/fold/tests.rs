@@ -14,6 +14,7 @@ impl Scene {
         let name = ResponseName {
             session: SessionId::mint(Partition(1)),
             after: 1,
+            answers: false,
             asker: ConnectionId::mint(Partition(2)),
         };
         Self { name }
@@ -42,6 +43,7 @@ impl Scene {
         let content = json!({ "type": "text", "text": "hello", "_meta": meta });
         Event::Echo {
             by: self.name.asker.clone(),
+            at: None,
             message: said("user_message_chunk", "user-1", content),
         }
     }
@@ -53,6 +55,7 @@ impl Scene {
                 request: PROMPT_ID.into(),
                 via: DeliveryPath::OneShot,
                 trace: None,
+                at: None,
             },
             turn: true,
             message: answer.to_string().into(),
@@ -71,7 +74,7 @@ impl Scene {
         let mut fold = ResponseFold::new(self.name.clone(), None, Some(after));
         let mut text = Vec::new();
         for event in log {
-            fold.add(event, None);
+            fold.add(event);
             text.extend(fold.take_events().into_iter().flatten());
         }
         let text = String::from_utf8(text).unwrap();
@@ -82,7 +85,7 @@ impl Scene {
 
     fn object(&self, log: &[Event]) -> Value {
         let mut fold = ResponseFold::new(self.name.clone(), None, None);
-        log.iter().for_each(|event| fold.add(event, None));
+        log.iter().for_each(|event| fold.add(event));
         serde_json::from_slice(&fold.object()).unwrap()
     }
 }
