@@ -1,7 +1,7 @@
 //! Options of every command that has a gateway in it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton_gateway::admin::AdminListener;
 use baton_gateway::auth::{
@@ -10,6 +10,7 @@ use baton_gateway::auth::{
 use baton_gateway::http::origins::AllowedOrigins;
 use baton_gateway::limits::CallerLimits;
 use baton_gateway::net::transport::TransportConfig;
+use baton_gateway::{ConversationScope, McpDoorOptions};
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
@@ -59,6 +60,23 @@ pub struct EdgeOptions {
     /// The page at /, with which people use their sessions in a browser
     #[arg(long, env = "BATON_CONSOLE", default_value = "on", help_heading = NETWORK)]
     console: ConsoleMode,
+    /// Which session a call at /mcp is about that names none
+    ///
+    /// connection: the last that its MCP session has started. request: one of its own, which is
+    /// gone with its answer. shared: one for each caller and agent. `?scope=` in the address comes
+    /// first.
+    #[arg(long, env = "BATON_MCP_SCOPE", default_value = "connection", help_heading = NETWORK)]
+    mcp_scope: ConversationScopeName,
+    /// Directory of sessions that MCP clients start without naming one
+    #[arg(
+        long,
+        env = "BATON_MCP_CWD",
+        default_value = "/",
+        value_name = "PATH",
+        value_parser = absolute_path,
+        help_heading = NETWORK
+    )]
+    mcp_cwd: String,
     /// Authentication of clients
     #[arg(long, env = "BATON_AUTH", default_value = "none", help_heading = AUTHENTICATION)]
     auth: AuthKind,
@@ -164,6 +182,24 @@ enum ConsoleMode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ConversationScopeName {
+    /// The last that its MCP session has started
+    Connection,
+    /// One of its own
+    Request,
+    /// One for each caller and agent
+    Shared,
+}
+
+fn absolute_path(text: &str) -> Result<String, &'static str> {
+    if Path::new(text).is_absolute() {
+        Ok(text.into())
+    } else {
+        Err("not an absolute path")
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TokenTypeOption {
     /// JWT, at+jwt, or none
     Any,
@@ -198,6 +234,18 @@ impl EdgeOptions {
     /// Whether there is a page at `/`.
     pub fn shows_console(&self) -> bool {
         self.console == ConsoleMode::On
+    }
+
+    /// For clients that speak MCP.
+    pub fn mcp(&self) -> McpDoorOptions {
+        McpDoorOptions {
+            scope: match self.mcp_scope {
+                ConversationScopeName::Connection => ConversationScope::Connection,
+                ConversationScopeName::Request => ConversationScope::Request,
+                ConversationScopeName::Shared => ConversationScope::Shared,
+            },
+            cwd: self.mcp_cwd.clone(),
+        }
     }
 
     /// Callers have to say who they are.

@@ -147,6 +147,7 @@ pub async fn run(
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
+        mcp: arguments.edge.mcp(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),

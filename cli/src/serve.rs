@@ -171,6 +171,7 @@ pub async fn run(
         default_cwd: crate::options::current_directory(),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
+        mcp: arguments.edge.mcp(),
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),

@@ -21,6 +21,7 @@ use crate::background::queue_metrics::{self, QueueMetricsTask};
 use crate::drain::{DrainPace, DrainState};
 use crate::http::origins::AllowedOrigins;
 use crate::limits::{CallerAccounts, CallerLimits, DEFAULT_INFLIGHT, InflightBudget};
+use crate::mcp::{McpDoorOptions, McpServices};
 use crate::methods::MethodServices;
 use crate::metrics::GatewayMetrics;
 use crate::net::transport::TransportConfig;
@@ -45,6 +46,8 @@ pub struct GatewayConfig {
     pub origins: AllowedOrigins,
     /// Whether there is a page for people at `/`.
     pub console: bool,
+    /// For clients that speak MCP.
+    pub mcp: McpDoorOptions,
     /// How bytes get here, and what is believed about where they come from.
     pub transport: TransportConfig,
     /// How many commands may wait in one session.
@@ -76,6 +79,7 @@ impl Default for GatewayConfig {
             withdraw_after: Duration::from_secs(30),
             origins: AllowedOrigins::default(),
             console: true,
+            mcp: McpDoorOptions::default(),
             transport: TransportConfig::default(),
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
@@ -107,8 +111,9 @@ pub struct App {
     pub accounts: CallerAccounts,
     /// The budget of bytes in flight.
     pub inflight: Arc<InflightBudget>,
-    pub methods: MethodServices,
+    pub methods: Arc<MethodServices>,
     pub streams: Arc<StreamServices>,
+    pub mcp: Arc<McpServices>,
     pub audit: AuditTrail,
     pub metrics: Arc<GatewayMetrics>,
     /// The first half of stopping: nobody is cut off.
@@ -150,7 +155,7 @@ impl App {
             log: config.audit.clone(),
             traces: config.traces,
         };
-        let methods = MethodServices {
+        let methods = Arc::new(MethodServices {
             store: store.clone(),
             issuer: issuer.clone(),
             agents: agents.clone(),
@@ -158,7 +163,12 @@ impl App {
             metrics: metrics.clone(),
             traces: config.traces,
             queue_limit: config.queue_limit,
-        };
+        });
+        let mcp = Arc::new(McpServices {
+            methods: methods.clone(),
+            streams: streams.clone(),
+            options: config.mcp.clone(),
+        });
         let (is_open, origins) = (matches!(auth, AuthMethod::Open), config.origins.clone());
         let app = Arc::new(Self {
             auth: Arc::new(Authenticator::new(
@@ -180,6 +190,7 @@ impl App {
             agents,
             methods,
             streams,
+            mcp,
             audit,
             metrics,
             drain,

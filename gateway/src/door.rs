@@ -118,6 +118,7 @@ impl<'a> DoorCall<'a> {
             agent: self.access.connection.agent.as_deref(),
             one_shot: true,
             over_bytes: self.over_bytes,
+            makes: None,
             door: Some(terms),
         };
         dispatch(self.methods, &self.access, message).await

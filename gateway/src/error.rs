@@ -10,6 +10,7 @@ use baton_protocol::inbound::{Ambiguous, Unreadable};
 use baton_protocol::limits::MAX_MESSAGE_TEXT;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
+use bytes::Bytes;
 
 use crate::limits::{InflightRefusal, LimitRefusal};
 
@@ -130,6 +131,10 @@ pub enum GatewayError {
     /// No such path on the administrators' port.
     NothingToAdminister,
     Door(Box<DoorFault>),
+    /// A request of an MCP client that is refused as a whole, with the body of its answer.
+    McpRequest(Bytes),
+    /// A method that MCP does not have here, likewise.
+    McpMethod(Bytes),
     /// The caller has taken too much.
     Limited(LimitRefusal),
     StoreFull,
@@ -283,7 +288,8 @@ impl GatewayError {
             Self::NotFound => (
                 S::NOT_FOUND,
                 ErrorCode::InvalidRequest,
-                "nothing here: the endpoint is /acp, or /acp/NAME for an agent".into(),
+                "nothing here: the endpoint is /acp, or /acp/NAME for an agent; for MCP /mcp"
+                    .into(),
             ),
             Self::TooManyStreams => (
                 S::NOT_FOUND,
@@ -319,6 +325,8 @@ impl GatewayError {
                 let (status, code) = fault.kind.parts();
                 (status, code, fault.message.clone())
             }
+            Self::McpRequest(_) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, String::new()),
+            Self::McpMethod(_) => (S::NOT_FOUND, ErrorCode::MethodNotFound, String::new()),
             Self::Limited(refusal) => (
                 S::TOO_MANY_REQUESTS,
                 ErrorCode::LimitReached,
@@ -403,9 +411,10 @@ impl IntoResponse for GatewayError {
             Self::Limited(refusal) => Some(*refusal),
             _ => None,
         };
-        let body = match &refusal {
-            Some(refusal) => refusal.answer("null"),
-            None => compose::error("null", code, &message),
+        let body = match (&refusal, &self) {
+            (Some(refusal), _) => refusal.answer("null"),
+            (None, Self::McpRequest(body) | Self::McpMethod(body)) => body.clone(),
+            (None, _) => compose::error("null", code, &message),
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

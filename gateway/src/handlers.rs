@@ -7,6 +7,7 @@ pub mod console;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+pub mod mcp;
 mod message;
 pub mod post;
 pub mod probe;

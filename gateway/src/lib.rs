@@ -17,6 +17,7 @@
 //! | `responses` | the door for clients that speak Open Responses, beside ACP's |
 //! | `door` | what the doors beside ACP's share |
 //! | `turns` | the turns of a session, read from its log |
+//! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
 //! Beside them:
@@ -47,6 +48,7 @@ pub mod fuzzing;
 mod handlers;
 pub mod http;
 pub mod limits;
+mod mcp;
 mod methods;
 pub mod metrics;
 mod middleware;
@@ -59,6 +61,7 @@ mod trace;
 mod turns;
 
 pub use app::{App, GatewayConfig, StopSignals};
+pub use mcp::{ConversationScope, McpDoorOptions};
 pub use metrics::GatewayMetrics;
 pub use net::connection_limits::ConnectionLimits;
 pub use net::socket::listen;

@@ -127,6 +127,8 @@ pub struct ClientMessage<'a> {
     pub one_shot: bool,
     /// Too much has come of this caller before.
     pub over_bytes: Option<LimitRefusal>,
+    /// The id of the session that `session/new` makes, where it has a name of its own.
+    pub makes: Option<&'a SessionId>,
     /// Of a message that another door has made of a request of its own.
     pub door: Option<DoorTerms<'a>>,
 }

@@ -9,8 +9,8 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, post as message, probe, responses, sessions,
-    stream, tickets,
+    agents as listed, archive, console, delete, login, mcp, post as message, probe, responses,
+    sessions, stream, tickets,
 };
 use crate::http::paths;
 use crate::middleware as layers;
@@ -20,6 +20,11 @@ pub fn router(app: Arc<App>) -> Router {
         .post(message::post)
         .delete(delete::delete)
         // A HEAD would otherwise open a stream, and take it from its client.
+        .head(|| async { GatewayError::Method })
+        .fallback(|| async { GatewayError::Method });
+    let mcp = get(mcp::get)
+        .post(mcp::post)
+        .delete(mcp::delete)
         .head(|| async { GatewayError::Method })
         .fallback(|| async { GatewayError::Method });
     let body_timeout = app.config.transport.request_timeout;
@@ -62,6 +67,11 @@ pub fn router(app: Arc<App>) -> Router {
         )
         .route("/v1/models", get(responses::models))
         .route("/v1/models/{name}", get(responses::model))
+        .route(paths::MCP, mcp.clone())
+        .route(
+            paths::MCP_AGENT_ROUTE,
+            mcp.layer(middleware::from_fn(layers::check_agent_name)),
+        )
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions", get(sessions::list))
         .route("/v1/sessions/{id}", get(sessions::one))

@@ -14,3 +14,12 @@ pub const LAST_EVENT_ID: &str = "last-event-id";
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The directory of which a backup is taken, on the administrators' port.
 pub const BACKUP_DIRECTORY: &str = "baton-directory";
+
+/// The session that `initialize` of an MCP client has opened, in all that it sends later.
+pub const MCP_SESSION_ID: &str = "mcp-session-id";
+/// The revision of MCP that a request is written in.
+pub const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+/// The method of an MCP request, once more.
+pub const MCP_METHOD: &str = "mcp-method";
+/// The tool, resource or task that an MCP request names, once more.
+pub const MCP_NAME: &str = "mcp-name";

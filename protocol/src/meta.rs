@@ -14,6 +14,8 @@ pub const OBSERVE: &str = "baton/observe";
 pub const TURNS: &str = "baton/turns";
 /// The usage of a session in a list.
 pub const USAGE: &str = "baton/usage";
+/// What a progress notification of MCP tells: words of the agent, or a tool that it calls.
+pub const KIND: &str = "baton/kind";
 /// An agent binds values to its session.
 pub const BIND: &str = "baton/bind";
 /// In the content of a prompt that Open Responses made: what its client asked for, to be reported

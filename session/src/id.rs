@@ -34,6 +34,12 @@ impl Partition {
     pub fn random(count: u16) -> Self {
         Self(rand::rng().random_range(0..count.max(1)))
     }
+
+    /// The same seed falls into the same one, as long as there are as many.
+    pub fn derived(seed: &[u8], count: u16) -> Self {
+        let hash = Sha256::digest(seed);
+        Self(u16::from_be_bytes([hash[0], hash[1]]) % count.max(1))
+    }
 }
 
 macro_rules! partitioned_id {

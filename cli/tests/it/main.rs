@@ -30,6 +30,7 @@ mod limits;
 mod llm;
 mod mcp;
 mod mcp_over_acp;
+mod mcp_server;
 mod memory;
 mod metrics;
 mod metrics_otlp;

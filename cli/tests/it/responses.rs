@@ -521,7 +521,7 @@ async fn bad_input_is_answered_in_the_form_of_the_protocol() {
 
 #[tokio::test]
 async fn a_caller_at_its_limit_is_told_in_the_form_of_the_protocol() {
-    let baton = Served::start_with(&["--limit-requests", "2/minute"]).await;
+    let baton = Served::start_with(&["--limit-requests", "2/1h"]).await;
     let visitor = Visitor::at(&baton.url());
     // One request each, however many messages are made of it.
     for _ in 0..2 {
@@ -602,7 +602,7 @@ async fn one_that_waits_is_queued_and_can_be_cancelled() {
     let body = json!({ "input": "/sleep 600000", "background": true });
     let first = visitor.create(body).await;
     let body = json!({
-        "input": "/count 1", "background": true, "conversation": session_of(&first["id"]),
+        "input": "/sleep 600000", "background": true, "conversation": session_of(&first["id"]),
     });
     let second = visitor.create(body).await;
     let path = |response: &Value| format!("/responses/{}", response["id"].as_str().unwrap());
@@ -623,7 +623,8 @@ async fn one_that_waits_is_queued_and_can_be_cancelled() {
     let (status, refused) = error(visitor.post(&early).await).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert_eq!(refused["code"], "previous_response_not_finished");
-    for response in [&second, &first] {
+    // The second one is heard when it is its turn.
+    for response in [&first, &second] {
         let path = format!("{}/cancel", path(response));
         let ended = object(visitor.ask(Method::POST, &path, &[], "").await).await;
         assert_eq!(

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cluster;
 pub mod collector;
 pub mod http;
+pub mod mcp;
 pub mod metrics;
 pub mod model_server;
 pub mod nodes;

@@ -21,6 +21,7 @@ mod keys;
 mod leaks;
 mod lifetimes;
 mod limits;
+mod mcp;
 mod sessions;
 mod timing;
 mod tokens;

@@ -8,10 +8,11 @@ use baton_session::token::{
     ConnectionToken, MAX_TOKEN_BYTES, SessionGrant, TokenRefusal, TokenScope,
 };
 
-use super::AccessControl;
+use super::{AccessControl, PresentedToken, RequestAccess, presented_token};
 use crate::auth::Caller;
 use crate::error::GatewayError;
 use crate::http::headers::{CONNECTION_ID, single};
+use crate::trace;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(names::IDEMPOTENCY_KEY);
 
@@ -34,10 +35,38 @@ impl AccessControl {
         caller: &Caller,
         token: &str,
     ) -> Result<ConnectionToken, GatewayError> {
+        let connection = self.verify_any_connection(caller, token)?;
+        if connection.protocol_version == PROTOCOL_VERSION {
+            Ok(connection)
+        } else {
+            self.metrics.token_refused(TokenRefusal::Kind.reason());
+            Err(GatewayError::UnknownConnection)
+        }
+    }
+
+    /// The session of an MCP client. What either door has opened is nothing at the other.
+    pub fn verify_mcp_session(
+        &self,
+        caller: &Caller,
+        token: &str,
+    ) -> Result<ConnectionToken, GatewayError> {
+        let connection = self.verify_any_connection(caller, token)?;
+        if connection.protocol_version == PROTOCOL_VERSION {
+            self.metrics.token_refused(TokenRefusal::Kind.reason());
+            return Err(GatewayError::UnknownConnection);
+        }
+        Ok(connection)
+    }
+
+    fn verify_any_connection(
+        &self,
+        caller: &Caller,
+        token: &str,
+    ) -> Result<ConnectionToken, GatewayError> {
         if token.len() > MAX_TOKEN_BYTES {
             self.metrics.token_refused(TokenRefusal::TooLong.reason());
             return Err(GatewayError::Header(
-                "Acp-Connection-Id is longer than any token",
+                "Acp-Connection-Id or Mcp-Session-Id is longer than any token",
             ));
         }
         let refuse = |why: &'static str| {
@@ -105,6 +134,54 @@ impl AccessControl {
             rights: None,
             issued: grant.issued,
             expires: grant.expires,
+        })
+    }
+}
+
+impl AccessControl {
+    /// The connection of one call of an MCP client: its session's, or one of the call's own. With
+    /// an idempotency key it is the same one when the call is repeated, be it by another session.
+    pub fn call_connection(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        session: &ConnectionToken,
+    ) -> Result<ConnectionToken, GatewayError> {
+        let Some(key) = single(headers, &IDEMPOTENCY_KEY)? else {
+            return Ok(session.clone());
+        };
+        let seed = format!("{}\nan MCP call\n{key}", caller.principal);
+        let partition = Partition::derived(seed.as_bytes(), self.store.partitions());
+        Ok(ConnectionToken {
+            id: ConnectionId::derived(partition, seed.as_bytes()),
+            ..session.clone()
+        })
+    }
+
+    /// The access of such a call. A session token lets it in to the one session that it names,
+    /// which may be somebody else's to watch.
+    pub fn of_call(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        mut connection: ConnectionToken,
+    ) -> Result<RequestAccess, GatewayError> {
+        let token = presented_token(headers, None, None)?;
+        let grant = token.map_or(PresentedToken::Absent, |it| self.check_token(caller, it));
+        let owner = match &grant {
+            PresentedToken::Valid(grant) => grant.owner.clone(),
+            PresentedToken::Absent | PresentedToken::Invalid => None,
+        };
+        let without_connection = owner.is_some();
+        if let Some(owner) = owner {
+            connection.principal = owner;
+        }
+        trace::record_ids(self.traces, None, &connection.id);
+        Ok(RequestAccess {
+            connection,
+            grant,
+            without_connection,
+            caller: caller.clone(),
         })
     }
 }

@@ -75,6 +75,7 @@ pub async fn handle(
         one_shot,
         over_bytes: source.over_bytes,
         door: None,
+        makes: None,
     };
     let outcome = dispatch(&app.methods, &access, message).await?;
     let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());

@@ -46,7 +46,29 @@ pub async fn post(
 ) -> Result<Response<Body>, GatewayError> {
     let app = &app;
     let (parts, body) = request.into_parts();
-    let headers = &parts.headers;
+    let accepts = check_types(&parts.headers)?;
+    let ReceivedBody {
+        bytes,
+        over_bytes,
+        _reserved,
+    } = receive(app, &caller, &parts.headers, body).await?;
+    let inbound = Inbound::read(bytes)?;
+    let span = trace::span_from_message(app.config.traces, &parts, &inbound);
+    let handled = handle_message(app, &caller, &parts, inbound, accepts, over_bytes);
+    let response = handled.instrument(span.clone()).await.into_response();
+    trace::record_response(&span, &response);
+    Ok(response)
+}
+
+/// A body within the budgets, which it takes part of until it is dropped.
+pub(super) struct ReceivedBody {
+    pub bytes: Bytes,
+    /// Too much has come of this caller before.
+    pub over_bytes: Option<LimitRefusal>,
+    pub _reserved: InflightReservation,
+}
+
+pub(super) fn check_types(headers: &HeaderMap) -> Result<AcceptedTypes, GatewayError> {
     if !headers::is_json(headers) {
         return Err(GatewayError::ContentType(headers::JSON));
     }
@@ -56,30 +78,26 @@ pub async fn post(
             "application/json or text/event-stream",
         ));
     }
-    let mut reservation = app.inflight.of(&caller.principal);
-    let (bytes, over_bytes) = read_body(app, &caller, headers, body, &mut reservation).await?;
-    let inbound = Inbound::read(bytes)?;
-    let span = trace::span_from_message(app.config.traces, &parts, &inbound);
-    let handled = handle_message(app, &caller, &parts, inbound, accepts, over_bytes);
-    let response = handled.instrument(span.clone()).await.into_response();
-    trace::record_response(&span, &response);
-    Ok(response)
+    Ok(accepts)
 }
 
-/// The body within the caller's limits, and why the caller has sent too much, if it has.
-pub(super) async fn read_body(
+pub(super) async fn receive(
     app: &App,
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-    reservation: &mut InflightReservation,
-) -> Result<(Bytes, Option<LimitRefusal>), GatewayError> {
+) -> Result<ReceivedBody, GatewayError> {
     let body_timeout = app.config.transport.request_timeout * BODY_TIMEOUTS;
-    let read = timeout(body_timeout, body::read(headers, body, reservation)).await;
+    let mut reservation = app.inflight.of(&caller.principal);
+    let read = timeout(body_timeout, body::read(headers, body, &mut reservation)).await;
     let bytes = read.unwrap_or(Err(GatewayError::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    Ok((bytes, over_bytes))
+    Ok(ReceivedBody {
+        bytes,
+        over_bytes,
+        _reserved: reservation,
+    })
 }
 
 /// A message that could be read.
@@ -142,7 +160,7 @@ fn add_retry_after(refusal: Option<LimitRefusal>, answer: &mut HeaderMap) {
 }
 
 /// Without a body length a Node client drops the TCP connection instead of using it again.
-fn accepted() -> Response<Body> {
+pub(super) fn accepted() -> Response<Body> {
     (StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]).into_response()
 }
 

@@ -10,7 +10,7 @@ use baton_protocol::header as names;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::post::read_body;
+use super::post::{ReceivedBody, receive};
 use crate::access::stream_authority::StreamAuthority;
 use crate::app::App;
 use crate::auth::Caller;
@@ -45,10 +45,13 @@ pub async fn create(
     let (parts, body) = request.into_parts();
     headers::require(&parts.headers, headers::JSON)?;
     caller.require_control()?;
-    let mut reservation = app.inflight.of(&caller.principal);
-    let (body, over_bytes) =
-        read_body(&app, &caller, &parts.headers, body, &mut reservation).await?;
-    let request = ResponseRequest::read(body)?;
+    let received = receive(&app, &caller, &parts.headers, body).await?;
+    let ReceivedBody {
+        bytes,
+        over_bytes,
+        _reserved,
+    } = received;
+    let request = ResponseRequest::read(bytes)?;
     let key = headers::single(&parts.headers, &IDEMPOTENCY_KEY)?;
     let permit = match &caller.allowance {
         Some(allowance) => allowance.stream(|| None)?,
@@ -75,7 +78,7 @@ pub async fn create(
     }
     let fold = ResponseFold::new(name.clone(), terms, None);
     let feed = ResponseFeed::open(&app.streams, &name, fold, ResponseForm::Object).await?;
-    drop(reservation);
+    drop(_reserved);
     Ok(json(whole(&app, feed, authority).await?))
 }
 

@@ -12,6 +12,7 @@ use baton_session::store::SessionRecord;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::post::{ReceivedBody, receive};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::door::{DoorCall, RpcError, refused};
@@ -113,9 +114,11 @@ pub async fn fork(
 ) -> Result<Response<Body>, GatewayError> {
     caller.require_control()?;
     headers::require(&headers, headers::JSON)?;
-    let mut reservation = app.inflight.of(&caller.principal);
-    let (bytes, over_bytes) =
-        super::post::read_body(&app, &caller, &headers, body, &mut reservation).await?;
+    let ReceivedBody {
+        bytes,
+        over_bytes,
+        _reserved,
+    } = receive(&app, &caller, &headers, body).await?;
     let wish: ForkBody = match &bytes[..] {
         b"" => ForkBody::default(),
         bytes => serde_json::from_slice(bytes)

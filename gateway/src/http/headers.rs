@@ -10,6 +10,10 @@ pub const CONNECTION_ID: HeaderName = HeaderName::from_static(names::CONNECTION_
 pub const SESSION_ID: HeaderName = HeaderName::from_static(names::SESSION_ID);
 pub const RESUME: HeaderName = HeaderName::from_static(names::RESUME);
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static(names::LAST_EVENT_ID);
+pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static(names::MCP_SESSION_ID);
+pub const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static(names::MCP_PROTOCOL_VERSION);
+pub const MCP_METHOD: HeaderName = HeaderName::from_static(names::MCP_METHOD);
+pub const MCP_NAME: HeaderName = HeaderName::from_static(names::MCP_NAME);
 
 /// The one value of a header; two are refused rather than chosen from.
 pub fn single<'a>(
@@ -22,7 +26,7 @@ pub fn single<'a>(
     };
     if values.next().is_some() {
         return Err(GatewayError::Header(
-            "an Acp header or Last-Event-ID was sent twice",
+            "an Acp or Mcp header or Last-Event-ID was sent twice",
         ));
     }
     let text = first

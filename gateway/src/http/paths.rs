@@ -5,10 +5,15 @@ use axum::http::Uri;
 /// Below it each agent has a path of its own.
 pub const ACP: &str = "/acp";
 pub const AGENT_ROUTE: &str = "/acp/{agent}";
+/// The same for clients that speak MCP.
+pub const MCP: &str = "/mcp";
+pub const MCP_AGENT_ROUTE: &str = "/mcp/{agent}";
 
-/// The agent in the path; none at [`ACP`].
+/// The agent in the path; none at [`ACP`] and [`MCP`].
 pub fn agent_in_path(uri: &Uri) -> Option<&str> {
-    uri.path().strip_prefix(ACP)?.strip_prefix('/')
+    let path = uri.path();
+    let below = path.strip_prefix(ACP).or_else(|| path.strip_prefix(MCP))?;
+    below.strip_prefix('/')
 }
 
 #[cfg(test)]
@@ -22,6 +27,8 @@ mod tests {
             ("/acp/coder", Some("coder")),
             ("/acp/coder?resume=1", Some("coder")),
             ("/acpx", None),
+            ("/mcp", None),
+            ("/mcp/coder?scope=shared", Some("coder")),
             ("/v1/agents", None),
         ] {
             assert_eq!(agent_in_path(&path.parse().unwrap()), expected, "{path}");

@@ -36,7 +36,8 @@ impl MethodCall<'_> {
     ) -> Result<MethodOutcome, MethodError> {
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
-        let minted = SessionId::mint(Partition::random(self.services.store.partitions()));
+        let mint = || SessionId::mint(Partition::random(self.services.store.partitions()));
+        let minted = self.message.makes.cloned().unwrap_or_else(mint);
         let watch = Event::Watch {
             session: minted.clone(),
             after: 0,

@@ -74,6 +74,7 @@ impl Desk {
             one_shot: false,
             over_bytes: None,
             door: None,
+            makes: None,
         };
         let outcome = dispatch(&self.app.methods, &self.access(), message).await;
         let MethodOutcome::Answer(answer) = outcome.ok().unwrap() else {

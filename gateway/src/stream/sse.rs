@@ -136,6 +136,10 @@ impl<F: MessageFeed> SseBody<F> {
 
 /// A stream begins with its starting cursor: an event with an id and nothing else.
 fn opening(StartPosition { cursor, reset }: &StartPosition) -> Bytes {
+    // Nobody can come back to it.
+    if cursor.is_empty() {
+        return KEEP_ALIVE;
+    }
     let begin = format!("retry: {}\nid: {cursor}\n", retry());
     match reset {
         None => format!("{begin}\n").into(),
@@ -168,9 +172,12 @@ fn format(batch: &[OutgoingMessage]) -> Bytes {
         .sum();
     let mut text = Vec::with_capacity(size);
     for OutgoingMessage { cursor, message } in batch {
-        text.extend_from_slice(b"id: ");
-        text.extend_from_slice(cursor.as_bytes());
-        text.extend_from_slice(b"\ndata: ");
+        if !cursor.is_empty() {
+            text.extend_from_slice(b"id: ");
+            text.extend_from_slice(cursor.as_bytes());
+            text.push(b'\n');
+        }
+        text.extend_from_slice(b"data: ");
         one_line(message, &mut text);
         text.extend_from_slice(b"\n\n");
     }
