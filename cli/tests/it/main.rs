@@ -63,4 +63,5 @@ mod threats;
 mod tls;
 mod token;
 mod traces;
+mod turns;
 mod websocket;
