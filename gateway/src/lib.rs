@@ -15,6 +15,7 @@
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
 //! | `responses` | the door for clients that speak Open Responses, beside ACP's |
+//! | `openapi` | what is under `/v1`, described for programs |
 //! | `door` | what the doors beside ACP's share |
 //! | `turns` | the turns of a session, read from its log |
 //! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
@@ -53,6 +54,7 @@ mod methods;
 pub mod metrics;
 mod middleware;
 pub mod net;
+mod openapi;
 mod responses;
 pub mod router;
 pub mod server;

@@ -36,6 +36,8 @@ pub mod retrieve;
 pub mod start;
 mod terms;
 
+pub use self::terms::REPORTED;
+
 use std::sync::Arc;
 
 use baton_session::store::Store;

@@ -72,6 +72,7 @@ pub fn router(app: Arc<App>) -> Router {
             paths::MCP_AGENT_ROUTE,
             mcp.layer(middleware::from_fn(layers::check_agent_name)),
         )
+        .route("/openapi.json", get(listed::openapi))
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions", get(sessions::list))
         .route("/v1/sessions/{id}", get(sessions::one))
