@@ -129,6 +129,7 @@ impl ResponseFold {
     /// The next event of the session's log, from [`ResponseName::first`] on.
     pub fn add(&mut self, event: &Event) {
         match event {
+            _ if self.is_over() => {}
             Event::Response { to, message, .. } if self.is_end(event) => {
                 let mut outcome = ResponseOutcome::of(message);
                 outcome.at = to.at.map(|at| at / 1000);
