@@ -44,6 +44,7 @@ use baton_session::store::Store;
 
 use crate::agents::AgentCatalog;
 use crate::methods::MethodServices;
+use crate::stream::StreamServices;
 
 /// All that this door needs of its gateway.
 #[derive(Clone, Copy)]
@@ -51,6 +52,7 @@ pub struct ResponseServices<'a> {
     pub store: &'a Arc<dyn Store>,
     pub agents: &'a AgentCatalog,
     pub methods: &'a MethodServices,
+    pub streams: &'a Arc<StreamServices>,
     /// Where sessions live whose client names no directory.
     pub default_cwd: &'a str,
 }

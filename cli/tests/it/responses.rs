@@ -776,6 +776,35 @@ async fn a_question_is_answered_by_an_option_or_by_a_client_that_keeps_its_conve
     .await;
 }
 
+#[tokio::test]
+async fn a_model_of_the_agent_is_chosen_with_it() {
+    let cluster = Cluster::start().await;
+    let visitor = Visitor::at(&cluster.url());
+    let first = visitor
+        .create(json!({ "model": "scripted/large", "input": "hello" }))
+        .await;
+    assert_eq!(
+        (&first["model"], text_of(&first)),
+        (&json!("scripted/large"), "hello ".into())
+    );
+    let ask = |model: &str| {
+        let previous = &first["id"];
+        json!({ "model": model, "input": "/count 1", "previous_response_id": previous })
+    };
+    let same = visitor.create(ask("scripted/large")).await;
+    assert_eq!(session_of(&same["id"]), session_of(&first["id"]));
+    let other = visitor.create(ask("scripted/small")).await;
+    assert_ne!(session_of(&other["id"]), session_of(&first["id"]));
+    assert_eq!(text_of(&other), words(1, 2));
+    let (status, refused) = error(visitor.post(&ask("scripted/none")).await).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::NOT_FOUND, &json!("model_not_found"))
+    );
+    let (status, _) = error(visitor.post(&ask("other")).await).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
 fn adder() -> Value {
     json!({
         "type": "function", "name": "add", "description": "adds", "strict": true,

@@ -33,6 +33,7 @@ fn services(app: &App) -> ResponseServices<'_> {
         store: &app.store,
         agents: &app.agents,
         methods: &app.methods,
+        streams: &app.streams,
         default_cwd: &app.config.default_cwd,
     }
 }

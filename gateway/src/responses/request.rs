@@ -155,6 +155,17 @@ impl<'a> BodyFields<'a> {
 }
 
 impl ResponseRequest {
+    /// The agent that `model` names.
+    pub fn agent(&self) -> Option<&str> {
+        let model = self.model.as_deref()?;
+        Some(model.split_once('/').map_or(model, |(agent, _)| agent))
+    }
+
+    /// The agent's own option that it names: `AGENT/MODEL`.
+    pub fn option(&self) -> Option<&str> {
+        Some(self.model.as_deref()?.split_once('/')?.1)
+    }
+
     pub fn is_background(&self) -> bool {
         self.fields
             .get("background")

@@ -20,13 +20,15 @@ use super::place::ResponsePlace;
 use super::request::{ResponseRequest, unknown_conversation};
 use super::terms::ResponseTerms;
 use crate::access::RequestAccess;
+use crate::access::stream_authority::StreamAuthority;
 use crate::agents::MissingAgent;
 use crate::auth::Caller;
-use crate::door::{DoorCall, refused};
+use crate::door::{DoorCall, RpcError, refused};
 use crate::error::{FaultKind, GatewayError, fault};
 use crate::limits::LimitRefusal;
 use crate::methods::{DoorTerms, MethodOutcome};
-use crate::stream::one_shot::FollowedRequest;
+use crate::stream::one_shot::{FollowedRequest, OneShotFeed};
+use crate::stream::writer::{StreamWriter, WriterStep};
 
 /// How often a session is looked at again that is not as it was.
 const LOOKS: usize = 8;
@@ -87,7 +89,7 @@ impl<'a> ResponseStart<'a> {
     async fn begin_anew(&mut self) -> Result<(FollowedRequest, String), GatewayError> {
         let rights = self.call.access.caller.rights();
         let directory = self.services.agents.directory(rights).await?;
-        let named = self.request.model.as_deref();
+        let named = self.request.agent();
         let (agent, servers) = match directory.choose(named) {
             Ok(card) => (card.name.clone(), self.servers(card)?),
             Err(MissingAgent(_)) => {
@@ -103,8 +105,52 @@ impl<'a> ResponseStart<'a> {
             MethodOutcome::Created(created) => created.session,
             other => return Err(refused(other)),
         };
+        if let Some(model) = self.request.option() {
+            self.choose(&session, model).await?;
+        }
         let follow = self.prompt(&session, &agent, None).await?;
         Ok((follow, agent))
+    }
+
+    /// Sets the option of the category `model`, and waits until the agent has taken it.
+    async fn choose(&mut self, session: &SessionId, model: &str) -> Result<(), GatewayError> {
+        let params = json!({ "sessionId": session, "modelId": model });
+        let follow = match self
+            .call
+            .request("model", "session/set_model", &params)
+            .await?
+        {
+            MethodOutcome::Follow(follow) => follow,
+            other => return Err(refused(other)),
+        };
+        let authority = StreamAuthority::of(&self.call.access.caller);
+        let authority = authority.on(&self.call.access.connection).reading(session);
+        let feed = OneShotFeed::open(self.services.streams, follow, None).await?;
+        let mut writer = StreamWriter::new(self.services.streams.clone(), feed, None, authority);
+        let mut answer = None;
+        loop {
+            match writer.next().await {
+                WriterStep::Batch(batch) => answer = batch.into_iter().last().or(answer),
+                WriterStep::End(_) => break,
+                WriterStep::Open(_) | WriterStep::KeepAlive | WriterStep::Reset(_) => {}
+            }
+        }
+        let lost = || {
+            fault(
+                FaultKind::Failed,
+                "server_error",
+                None,
+                "the model was not set",
+            )
+        };
+        match RpcError::of(&answer.ok_or_else(lost)?.message) {
+            None => Ok(()),
+            Some(error) => {
+                let param = Some("model");
+                let text = error.message;
+                Err(fault(FaultKind::NotFound, "model_not_found", param, text))
+            }
+        }
     }
 
     /// The turn goes on that waits for the answer.
@@ -209,6 +255,9 @@ impl<'a> ResponseStart<'a> {
         let record = record.ok_or_else(|| unknown_conversation(session.as_str()))?;
         self.check_agent(&record.agent)?;
         self.check_functions(&record)?;
+        if let Some(model) = self.other_model(&record) {
+            self.choose(session, model).await?;
+        }
         let follow = self.prompt(session, &record.agent, None).await?;
         Ok((follow, record.agent))
     }
@@ -222,6 +271,7 @@ impl<'a> ResponseStart<'a> {
         let record = self.record(&name.session).await?.ok_or_else(unknown)?;
         self.check_agent(&record.agent)?;
         self.check_functions(&record)?;
+        let model = self.other_model(&record);
         let agent = record.agent;
         let mut head = None;
         for _ in 0..LOOKS {
@@ -229,6 +279,8 @@ impl<'a> ResponseStart<'a> {
                 ResponsePlace::Absent => return Err(unknown()),
                 ResponsePlace::Running => return Err(unfinished(previous)),
                 ResponsePlace::Asking { question } => return Err(unanswered(previous, &question)),
+                // Whoever goes on from it, too, must not get another model.
+                ResponsePlace::Last { head } if model.is_some() => head,
                 // The same as before, and yet it was not taken: something waits.
                 ResponsePlace::Last { head: same } if head == Some(same) => same,
                 ResponsePlace::Last { head: now } => {
@@ -248,6 +300,9 @@ impl<'a> ResponseStart<'a> {
                 }
             };
             let child = self.fork(&name.session, cut).await?;
+            if let Some(model) = model {
+                self.choose(&child, model).await?;
+            }
             let follow = self.prompt(&child, &agent, None).await?;
             return Ok((follow, agent));
         }
@@ -336,6 +391,16 @@ impl<'a> ResponseStart<'a> {
         Ok(record.filter(|record| caller.rights().allow(&record.agent)))
     }
 
+    /// The model that was asked for, if the session has another one.
+    fn other_model(&self, record: &SessionRecord) -> Option<&'a str> {
+        let model = self.request.option()?;
+        let view: Value = serde_json::from_slice(&record.view).unwrap_or_default();
+        let mut options = view["configOptions"].as_array().into_iter().flatten();
+        let current = options.find(|option| option["category"] == "model");
+        let same = current.is_some_and(|option| option["currentValue"] == model);
+        (!same).then_some(model)
+    }
+
     /// A session has its MCP servers from its beginning.
     fn check_functions(&self, record: &SessionRecord) -> Result<(), GatewayError> {
         let servers = record.setup.mcp_servers.as_ref().unwrap_or(&record.params);
@@ -355,7 +420,7 @@ impl<'a> ResponseStart<'a> {
 
     /// A session stays with the agent it was made for.
     fn check_agent(&self, agent: &str) -> Result<(), GatewayError> {
-        match self.request.model.as_deref() {
+        match self.request.agent() {
             Some(model) if model != agent => Err(invalid(
                 "model",
                 format!("this conversation is with {agent}: name that model, or none"),
