@@ -1,4 +1,4 @@
-//! What the doors beside ACP's make of their requests: ACP messages on a connection of its own for
+//! Requests of the doors beside ACP's become ACP messages, on a connection of its own for
 //! each request. So access, limits, audit and metrics are those of every message.
 
 use baton_protocol::{ErrorCode, Inbound, PROTOCOL_VERSION, compose};

@@ -25,7 +25,7 @@ pub struct ErrorCodeMark(pub ErrorCode);
 #[derive(Clone, Copy)]
 pub struct RefusalReason(pub &'static str);
 
-/// What an error says, on the response that carries it, for doors that say it in another form.
+/// The content of an error, on the response that carries it, for doors with another form.
 #[derive(Clone, Debug)]
 pub struct ErrorDetail {
     pub message: String,

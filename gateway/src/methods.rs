@@ -133,7 +133,7 @@ pub struct ClientMessage<'a> {
     pub door: Option<DoorTerms<'a>>,
 }
 
-/// What a door knows of the request beyond the message that it has made of it.
+/// The knowledge of a door about a request, beyond the message that it has made of it.
 #[derive(Clone, Copy)]
 pub struct DoorTerms<'a> {
     /// As its client sent it: by this it is recognised when it is sent again.

@@ -1,5 +1,5 @@
-//! Errors in the form of this protocol: `{"error":{"message","type","param","code"}}`. What went
-//! wrong and with which status is decided where it is for all doors, in `error.rs`; here it only
+//! Errors in the form of this protocol: `{"error":{"message","type","param","code"}}`. The
+//! fault and its status are decided where it is for all doors, in `error.rs`; here it only
 //! gets another body.
 
 use axum::body::Body;

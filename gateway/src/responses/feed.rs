@@ -85,7 +85,7 @@ impl MessageFeed for ResponseFeed {
                 return Ok(GatherOutcome::Reset);
             }
         }
-        // What is known before anything was read.
+        // Some is known before anything was read.
         self.deliver(out);
         while !self.ended && !is_enough(out, OutgoingMessage::size) {
             let Some(page) = self.tail.next_page().await? else {

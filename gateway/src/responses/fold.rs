@@ -22,7 +22,7 @@ use super::terms::ResponseTerms;
 /// The JSON-RPC id of the prompt that a response is the answer to, and as it is written.
 pub const PROMPT: &str = "prompt";
 pub const PROMPT_ID: &str = "\"prompt\"";
-/// So much of the output stands in the object. What comes after it is streamed, and the response is
+/// So much of the output stands in the object. The rest is streamed, and the response is
 /// incomplete.
 const MAX_OUTPUT: usize = 16 << 20;
 const TAKEN: &str = "question_answered";
@@ -54,7 +54,7 @@ pub struct ResponseFold {
     outcome: Option<ResponseOutcome>,
     /// Of a response that answers one: the question.
     answered: Option<Arc<str>>,
-    /// What the turn has said before it was answered.
+    /// The turn has said this before it was answered.
     held: Vec<Event>,
     held_bytes: usize,
     /// The question that it has ended with.
@@ -223,7 +223,7 @@ impl ResponseFold {
         self.end(ResponseOutcome::asked());
     }
 
-    /// What was asked for is known: the stream begins.
+    /// The stream begins, now that its terms are known.
     fn announce(&mut self) {
         self.announced = true;
         let terms = self.terms.get_or_insert_default();

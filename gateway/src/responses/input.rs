@@ -76,7 +76,7 @@ impl PromptInput {
 struct InputReader {
     /// Of the system or the developer.
     guidance: Vec<String>,
-    /// What was said before the last words of the user.
+    /// All that was said before the last words of the user.
     before: String,
     user: Vec<Value>,
     answers: Vec<InputAnswer>,
@@ -179,7 +179,7 @@ impl InputReader {
         Ok(())
     }
 
-    /// What the user said until now has been answered.
+    /// The words of the user until now have been answered.
     fn said(&mut self, by: &str, text: &str) {
         let asked = std::mem::take(&mut self.user);
         for (by, text) in [("User", words(&asked).as_str()), (by, text)] {

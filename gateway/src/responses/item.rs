@@ -66,7 +66,7 @@ struct ItemForm {
     prefix: &'static str,
     /// Of its part: the type, and the field with the text.
     part: (&'static str, &'static str),
-    /// What else a part has, behind the text.
+    /// The rest of a part, behind the text.
     rest: &'static str,
     /// The field that counts parts.
     index: &'static str,

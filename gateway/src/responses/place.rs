@@ -25,7 +25,7 @@ pub enum ResponsePlace {
     Followed { end: u64 },
 }
 
-/// What came of the turn after a question that its response has ended with.
+/// The turn after a question that its response has ended with.
 struct QuestionTrail {
     id: String,
     answered: bool,

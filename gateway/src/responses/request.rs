@@ -1,4 +1,4 @@
-//! The body of `POST /v1/responses`, checked field by field. What a field means here, and which
+//! The body of `POST /v1/responses`, checked field by field. The meaning of each here, and which
 //! are refused because nobody could do what they ask for, is in docs/reference/responses.md.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct ResponseRequest {
     pub fields: BTreeMap<String, Box<RawValue>>,
 }
 
-/// What a value has to be.
+/// The form of a value.
 enum FieldRule {
     Text,
     Flag,
@@ -173,7 +173,7 @@ impl ResponseRequest {
     }
 
     pub fn read(body: Bytes) -> Result<Self, GatewayError> {
-        // What is reported back has to fit one line.
+        // All that is reported back has to fit one line.
         let body = baton_protocol::compose::one_line(body);
         let fields = BodyFields::read(&body)?;
         let mut reported = BTreeMap::new();

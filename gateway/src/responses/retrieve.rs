@@ -130,7 +130,7 @@ impl<'a> KnownResponse<'a> {
         Err(refused(outcome))
     }
 
-    /// What the user said, as items.
+    /// The words of the user, as items.
     pub async fn input_items(&self) -> Result<Value, GatewayError> {
         let log = LogId::Session(self.name.session.clone());
         let (mut next, mut begun, mut content) = (self.name.first(), false, Vec::new());
@@ -172,7 +172,7 @@ impl<'a> KnownResponse<'a> {
     }
 }
 
-/// What waits in the session's inbox for this response.
+/// The terms of a response that waits in the session's inbox.
 async fn queued(
     services: ResponseServices<'_>,
     name: &ResponseName,

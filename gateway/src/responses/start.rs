@@ -1,6 +1,6 @@
 //! Begins a response: in a new session, in one that goes on, or in a fork.
 //!
-//! Whoever goes on from a response gets its conversation exactly as it was. If its turn is the last
+//! To go on from a response is to get its conversation exactly as it was. If its turn is the last
 //! one, the session goes on, provided that nobody else has asked anything of it in between: the
 //! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
 
@@ -279,7 +279,7 @@ impl<'a> ResponseStart<'a> {
                 ResponsePlace::Absent => return Err(unknown()),
                 ResponsePlace::Running => return Err(unfinished(previous)),
                 ResponsePlace::Asking { question } => return Err(unanswered(previous, &question)),
-                // Whoever goes on from it, too, must not get another model.
+                // Others who go on from it must not get another model.
                 ResponsePlace::Last { head } if model.is_some() => head,
                 // The same as before, and yet it was not taken: something waits.
                 ResponsePlace::Last { head: same } if head == Some(same) => same,

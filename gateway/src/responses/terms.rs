@@ -1,5 +1,5 @@
-//! What a response was asked for, as its object reports it back. It travels in the prompt, in
-//! `_meta` of the first content block, and so into the session's log, where every gateway finds it.
+//! The terms of a response, as its object reports them back. They travel in the prompt, in `_meta`
+//! of the first content block, and so into the session's log, where every gateway finds them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Functions that a client of Open Responses offers with its prompt, as an MCP server for the agent.
-//! What the server is asked about itself is answered here, from the prompt; a call goes to the
-//! client like any question, so it is durable and is answered once, whenever and by whichever
-//! gateway the answer comes.
+//! Functions that a client of Open Responses offers with its prompt, as an MCP server. Messages
+//! about the server itself are answered here, from the prompt; a call goes to the client like any
+//! question, so it is durable and is answered once, whenever and by whichever gateway the answer
+//! comes.
 
 use std::borrow::Cow;
 
