@@ -44,7 +44,7 @@ impl ResponsePlace {
             };
             let events = frames.iter().flat_map(|frame| frame.numbered());
             for (seq, event) in events.filter(|(seq, _)| *seq >= next) {
-                match (end, &mut asked, event) {
+                match (end, asked.as_mut(), event) {
                     (Some(end), _, Event::Begin(_)) => return Ok(Self::Followed { end }),
                     (Some(_), ..) => {}
                     (None, Some(_), Event::Response { turn: true, .. }) => end = Some(seq),
@@ -55,14 +55,12 @@ impl ResponsePlace {
                     (None, Some(_), _) | (None, None, Event::Update { .. }) => {}
                     (None, None, event) => {
                         fold.add(event);
-                        match fold.question.as_ref() {
-                            Some(question) => {
-                                let id = question.id.to_string();
-                                let answered = false;
-                                asked = Some(QuestionTrail { id, answered });
-                            }
-                            None => end = fold.is_over().then_some(seq),
-                        }
+                        let question = fold.question.as_ref();
+                        asked = question.map(|question| QuestionTrail {
+                            id: question.id.to_string(),
+                            answered: false,
+                        });
+                        end = (fold.is_over() && asked.is_none()).then_some(seq);
                     }
                 }
             }
