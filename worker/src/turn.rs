@@ -98,7 +98,6 @@ impl Turn {
         replay: TurnReplay,
         unanswered: Vec<UnansweredRequest>,
         interrupted: bool,
-        functions: ClientFunctions,
     ) -> Self {
         writer.restore_pending(unanswered.iter().map(|request| request.seq).collect());
         for request in &unanswered {
@@ -126,8 +125,14 @@ impl Turn {
             waiting: Mutex::new(waiting.collect()),
             cancel: CancellationToken::new(),
             interrupted,
-            functions,
+            functions: ClientFunctions::default(),
         }
+    }
+
+    /// With functions of the client, for the agent to call.
+    pub(crate) fn offering(mut self, functions: ClientFunctions) -> Self {
+        self.functions = functions;
+        self
     }
 
     /// Capabilities of the client that sent the prompt.

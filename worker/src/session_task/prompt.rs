@@ -87,8 +87,8 @@ impl SessionTask {
             replay,
             unanswered,
             was_interrupted,
-            functions,
-        );
+        )
+        .offering(functions);
         self.handle_during_turn(&queued, &turn);
         let conversation = self.conversation.clone();
         let work = conversation.prompt(&turn, &message);
