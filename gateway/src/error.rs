@@ -45,6 +45,20 @@ pub struct DoorFault {
     pub message: String,
 }
 
+pub fn fault(
+    kind: FaultKind,
+    code: &'static str,
+    param: Option<&str>,
+    message: impl Into<String>,
+) -> GatewayError {
+    GatewayError::Door(Box::new(DoorFault {
+        kind,
+        code,
+        param: param.map(str::to_owned),
+        message: message.into(),
+    }))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The request has to be another one.

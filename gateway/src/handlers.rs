@@ -16,6 +16,7 @@ pub mod operator;
 pub mod post;
 pub mod probe;
 pub mod responses;
+pub mod sessions;
 pub mod stream;
 pub mod tickets;
 pub mod websocket;

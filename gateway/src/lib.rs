@@ -15,6 +15,9 @@
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
 //! | `responses` | the door for clients that speak Open Responses, beside ACP's |
+//! | `openapi` | what is under `/v1`, described for programs |
+//! | `door` | what the doors beside ACP's share |
+//! | `turns` | the turns of a session, read from its log |
 //! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
@@ -39,6 +42,7 @@ pub mod app;
 mod audit;
 pub mod auth;
 mod background;
+mod door;
 pub mod drain;
 pub mod error;
 #[cfg(any(fuzzing, test))]
@@ -51,12 +55,14 @@ mod methods;
 pub mod metrics;
 mod middleware;
 pub mod net;
+mod openapi;
 mod responses;
 pub mod router;
 pub mod server;
 mod stream;
 pub mod top_use;
 mod trace;
+mod turns;
 
 pub use app::{App, GatewayConfig, StopSignals, WorkerKiller};
 pub use mcp::{ConversationScope, McpDoorOptions};

@@ -107,6 +107,10 @@ impl MethodOutcome {
 }
 
 impl MethodAnswer {
+    pub fn message(&self) -> &Bytes {
+        &self.message
+    }
+
     pub fn into_message(self) -> Bytes {
         self.message
     }

@@ -13,6 +13,8 @@
 //! | `retrieve` | a response that was begun before: read, followed, cancelled, deleted |
 //! | `fold` | a session's events become a response: its object, or the events of its stream |
 //! | `item` | its output items |
+//! | `open_question` | the question of a turn that waits for its answer |
+//! | `question` | a question of the agent as items, and its answer |
 //! | `object` | the object with all its fields |
 //! | `feed` | a response as a stream that follows the log |
 //! | `models` | agents as models |
@@ -26,27 +28,31 @@ mod item;
 pub mod models;
 pub mod name;
 mod object;
+mod open_question;
 mod place;
+mod question;
 pub mod request;
 pub mod retrieve;
 pub mod start;
 mod terms;
+
+pub use self::terms::REPORTED;
 
 use std::sync::Arc;
 
 use baton_session::store::Store;
 
 use crate::agents::AgentCatalog;
-use crate::auth::token_issuer::TokenIssuer;
 use crate::methods::MethodServices;
+use crate::stream::StreamServices;
 
 /// All that this door needs of its gateway.
 #[derive(Clone, Copy)]
 pub struct ResponseServices<'a> {
     pub store: &'a Arc<dyn Store>,
-    pub issuer: &'a TokenIssuer,
     pub agents: &'a AgentCatalog,
     pub methods: &'a MethodServices,
+    pub streams: &'a Arc<StreamServices>,
     /// Where sessions live whose client names no directory.
     pub default_cwd: &'a str,
 }

@@ -11,7 +11,7 @@ use crate::auth::oidc::CALLBACK;
 use crate::error::GatewayError;
 use crate::handlers::{
     agents as listed, archive, console, delete, login, mcp, post as message, probe, responses,
-    stream, tickets,
+    sessions, stream, tickets,
 };
 use crate::handlers::{caller, links, oidc, operator};
 use crate::http::paths;
@@ -74,7 +74,12 @@ pub fn router(app: Arc<App>) -> Router {
             paths::MCP_AGENT_ROUTE,
             mcp.layer(middleware::from_fn(layers::check_agent_name)),
         )
+        .route("/openapi.json", get(listed::openapi))
         .route("/v1/agents", get(listed::list))
+        .route("/v1/sessions", get(sessions::list))
+        .route("/v1/sessions/{id}", get(sessions::one))
+        .route("/v1/sessions/{id}/turns", get(sessions::turns))
+        .route("/v1/sessions/{id}/fork", post(sessions::fork))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
         .merge(people_routes())

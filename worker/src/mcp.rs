@@ -18,6 +18,7 @@ pub use self::variable::VariablePattern;
 
 mod admitted;
 mod command;
+pub(crate) mod functions;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;

@@ -13,13 +13,14 @@ use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::AskingClient;
 use crate::event_writer::EventWriter;
+use crate::mcp::functions::ClientFunctions;
 use crate::mcp::over_acp;
 use crate::out_of_turn_requests::OutOfTurnRequests;
 use crate::rpc::{self, ClientAnswer, Failure};
@@ -76,6 +77,7 @@ pub struct Turn {
     waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
     cancel: CancellationToken,
     interrupted: bool,
+    functions: ClientFunctions,
 }
 
 struct TurnWaiter {
@@ -123,7 +125,14 @@ impl Turn {
             waiting: Mutex::new(waiting.collect()),
             cancel: CancellationToken::new(),
             interrupted,
+            functions: ClientFunctions::default(),
         }
+    }
+
+    /// With functions of the client, for the agent to call.
+    pub(crate) fn offering(mut self, functions: ClientFunctions) -> Self {
+        self.functions = functions;
+        self
     }
 
     /// Capabilities of the client that sent the prompt.
@@ -299,6 +308,12 @@ impl Turn {
         method: &str,
         params: impl Serialize,
     ) -> Result<Box<RawValue>, Failure> {
+        let params = to_raw_value(&params).map_err(|error| Failure::internal(error.to_string()))?;
+        if Method::of(method) == Method::McpMessage
+            && let Some(answer) = self.functions.answer(&params)
+        {
+            return answer;
+        }
         let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The id routes itself: it names the session, and is the same when the turn is run again.
         let name = format!("{}:{}.{ordinal}", self.session, self.command);

@@ -65,4 +65,5 @@ mod threats;
 mod tls;
 mod token;
 mod traces;
+mod turns;
 mod websocket;

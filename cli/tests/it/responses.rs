@@ -154,6 +154,23 @@ fn check_item(item: &Value) {
             assert!(item["content"].is_array(), "{item}");
         }
         Some("reasoning") => assert!(item["summary"].is_array(), "{item}"),
+        Some("function_call") => {
+            let call = item["call_id"].as_str().expect("an id");
+            assert!((1..=64).contains(&call.len()), "{item}");
+            assert!(
+                item["name"].is_string() && item["status"].is_string(),
+                "{item}"
+            );
+            let arguments = item["arguments"].as_str().expect("a text");
+            assert!(serde_json::from_str::<Value>(arguments).is_ok(), "{item}");
+        }
+        Some("mcp_approval_request") => {
+            assert!(
+                item["name"].is_string() && item["server_label"].is_string(),
+                "{item}"
+            );
+            assert!(item["arguments"].is_string(), "{item}");
+        }
         _ => panic!("an unknown item: {item}"),
     }
 }
@@ -466,7 +483,7 @@ async fn bad_input_is_answered_in_the_form_of_the_protocol() {
             "{\"input\":\"x\",\"tools\":[{}]}",
             400,
             "unsupported_parameter",
-            json!("tools"),
+            json!("tools[0]"),
         ),
         (
             "{\"input\":\"x\",\"stream\":1}",
@@ -613,6 +630,240 @@ async fn one_that_waits_is_queued_and_can_be_cancelled() {
         assert_eq!(
             (&ended["status"], &ended["id"]),
             (&json!("cancelled"), &response["id"])
+        );
+    }
+}
+
+fn item<'a>(response: &'a Value, kind: &str) -> &'a Value {
+    let items = response["output"].as_array().expect("items");
+    let found = items.iter().find(|item| item["type"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}: {response}"))
+}
+
+fn approval(asked: &Value, approve: bool) -> Value {
+    let request = &item(asked, "mcp_approval_request")["id"];
+    json!({ "type": "mcp_approval_response", "approval_request_id": request, "approve": approve })
+}
+
+fn output(asked: &Value, text: &str) -> Value {
+    let call = &item(asked, "function_call")["call_id"];
+    json!({ "type": "function_call_output", "call_id": call, "output": text })
+}
+
+#[tokio::test]
+async fn a_question_ends_a_response_and_its_answer_begins_the_next() {
+    let mut cluster = Cluster::start().await;
+    let (one, other) = (
+        Visitor::at(&cluster.gateway_url(0)),
+        Visitor::at(&cluster.gateway_url(1)),
+    );
+    let events = one
+        .streamed(json!({ "input": "/count 1\n/permission\n/count 1", "stream": true }))
+        .await;
+    let asked = events.last().unwrap()["response"].clone();
+    assert_eq!(
+        (&asked["status"], text_of(&asked)),
+        (&json!("completed"), words(1, 1))
+    );
+    let call = item(&asked, "function_call");
+    assert_eq!(call["name"], "request_permission");
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert!(
+        kinds.contains(&"response.function_call_arguments.done"),
+        "{kinds:?}"
+    );
+    assert_eq!(
+        numbers(&events),
+        (0..events.len() as u64).collect::<Vec<_>>()
+    );
+    // Without the answer nothing goes on.
+    let ask = json!({ "input": "x", "previous_response_id": asked["id"] });
+    let (status, refused) = error(other.post(&ask).await).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::BAD_REQUEST, &json!("no_tool_output"))
+    );
+    let ask = json!({ "input": [output(&asked, "perhaps")], "previous_response_id": asked["id"] });
+    let (status, refused) = error(other.post(&ask).await).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(
+        refused["message"].as_str().unwrap().contains("allow_once"),
+        "{refused}"
+    );
+    // Neither its gateway nor its worker is there any more.
+    let worker = cluster.redis.worker_of(&session_of(&asked["id"]));
+    let holder = cluster
+        .workers
+        .iter()
+        .position(|it| it.output().contains(&worker));
+    cluster.gateways[0].kill();
+    cluster.workers[holder.expect("one of them holds it")].kill();
+    let ask = json!({
+        "input": [approval(&asked, true)], "previous_response_id": asked["id"], "stream": true,
+    });
+    let events = other.streamed(ask).await;
+    let told = events.last().unwrap()["response"].clone();
+    assert_eq!(
+        text_of(&told),
+        format!("permission allow_once {}", words(1, 1))
+    );
+    assert_eq!(
+        (&told["status"], &told["previous_response_id"]),
+        (&json!("completed"), &asked["id"])
+    );
+    assert_eq!(
+        numbers(&events),
+        (0..events.len() as u64).collect::<Vec<_>>()
+    );
+    let path = format!("/responses/{}", told["id"].as_str().unwrap());
+    let read = object(other.get(&path).await).await;
+    assert_eq!(
+        (&read["output"], &read["model"]),
+        (&told["output"], &told["model"])
+    );
+    let rest = EventReader::of(other.get(&format!("{path}?stream=true")).await)
+        .rest()
+        .await;
+    assert_eq!(numbers(&rest), numbers(&events));
+    // It is answered once.
+    let again = json!({ "input": [approval(&asked, false)], "previous_response_id": asked["id"] });
+    let (status, refused) = error(other.post(&again).await).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::CONFLICT, &json!("call_not_open"))
+    );
+    let next = json!({ "input": "/count 1", "previous_response_id": told["id"] });
+    assert_eq!(text_of(&other.create(next).await), words(1, 2));
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_an_option_or_by_a_client_that_keeps_its_conversation() {
+    let baton = Served::start().await;
+    let visitor = Visitor::at(&baton.url());
+    let asked = visitor.create(json!({ "input": "/permission" })).await;
+    // All that was said, as clients without `previous_response_id` send it.
+    let history = json!([
+        { "role": "user", "content": "/permission" },
+        item(&asked, "function_call"),
+        output(&asked, "{\"optionId\":\"allow_always\"}"),
+    ]);
+    let key = [("idempotency-key", "answer")];
+    let body = json!({ "input": history, "previous_response_id": asked["id"] }).to_string();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let told = object(visitor.ask(Method::POST, "/responses", &key, &body).await).await;
+        assert_eq!(text_of(&told), "permission allow_always ");
+        ids.push(told["id"].clone());
+    }
+    assert_eq!(ids[0], ids[1]);
+    let asked = visitor.create(json!({ "input": "/permission" })).await;
+    let refused = visitor
+        .create(json!({ "input": [approval(&asked, false)] }))
+        .await;
+    assert_eq!(text_of(&refused), "permission reject_once ");
+    // A turn that waits can be cancelled.
+    let asked = visitor.create(json!({ "input": "/permission" })).await;
+    let path = format!("/responses/{}/cancel", asked["id"].as_str().unwrap());
+    object(visitor.ask(Method::POST, &path, &[], "").await).await;
+    until("the turn has ended", async || {
+        let ask = json!({ "input": [approval(&asked, true)] });
+        let (_, refused) = error(visitor.post(&ask).await).await;
+        (refused["code"] == "call_not_open").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_model_of_the_agent_is_chosen_with_it() {
+    let cluster = Cluster::start().await;
+    let visitor = Visitor::at(&cluster.url());
+    let first = visitor
+        .create(json!({ "model": "scripted/large", "input": "hello" }))
+        .await;
+    assert_eq!(
+        (&first["model"], text_of(&first)),
+        (&json!("scripted/large"), "hello ".into())
+    );
+    let ask = |model: &str| {
+        let previous = &first["id"];
+        json!({ "model": model, "input": "/count 1", "previous_response_id": previous })
+    };
+    let same = visitor.create(ask("scripted/large")).await;
+    assert_eq!(session_of(&same["id"]), session_of(&first["id"]));
+    let other = visitor.create(ask("scripted/small")).await;
+    assert_ne!(session_of(&other["id"]), session_of(&first["id"]));
+    assert_eq!(text_of(&other), words(1, 2));
+    let (status, refused) = error(visitor.post(&ask("scripted/none")).await).await;
+    assert_eq!(
+        (status, &refused["code"]),
+        (StatusCode::NOT_FOUND, &json!("model_not_found"))
+    );
+    let (status, _) = error(visitor.post(&ask("other")).await).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+fn adder() -> Value {
+    json!({
+        "type": "function", "name": "add", "description": "adds", "strict": true,
+        "parameters": { "type": "object", "properties": { "a": { "type": "number" } } },
+    })
+}
+
+#[tokio::test]
+async fn a_function_of_the_client_parks_the_turn_until_its_output_comes() {
+    let mut cluster = Cluster::start().await;
+    let visitor = Visitor::at(&cluster.url());
+    let call = "/call functions add {\"a\":1}";
+    let body = json!({ "input": format!("/mcp functions\n{call}\n{call}"), "tools": [adder()] });
+    let first = visitor.create(body.clone()).await;
+    assert_eq!(text_of(&first), "tools of functions: add ");
+    assert_eq!(first["tools"], json!([adder()]));
+    let called = item(&first, "function_call");
+    assert_eq!(
+        (&called["name"], &called["arguments"]),
+        (&json!("add"), &json!("{\"a\":1}"))
+    );
+    // All of Baton starts anew in between, but for the store.
+    for worker in &mut cluster.workers {
+        worker.kill();
+    }
+    cluster.gateways[0].kill();
+    cluster.revive_gateway(0).await;
+    cluster.workers = vec![cluster.worker(7)];
+    let answer = |asked: &Value, text: &str| {
+        json!({
+            "input": [output(asked, text)], "previous_response_id": asked["id"],
+            "tools": [adder()],
+        })
+    };
+    let second = visitor.create(answer(&first, "2")).await;
+    assert_eq!(text_of(&second), "add says 2 ");
+    let third = visitor.create(answer(&second, "3")).await;
+    assert_eq!(
+        (text_of(&third), &third["status"]),
+        ("add says 3 ".into(), &json!("completed"))
+    );
+    assert!(third["output"].as_array().unwrap().len() == 1, "{third}");
+    // What is not offered is not called, and without an offer there is nothing.
+    let other = json!({ "input": "/call functions subtract", "tools": [adder()] });
+    let failed = text_of(&visitor.create(other).await);
+    assert_eq!(
+        failed,
+        "subtract fails: the client offers no such function "
+    );
+    let none = visitor.create(json!({ "input": "/mcp functions" })).await;
+    assert_eq!(text_of(&none), "tools of functions:  ");
+    // Offered later in the conversation, and in a fork of it.
+    for _ in 0..2 {
+        let later = json!({
+            "input": "/mcp functions", "previous_response_id": none["id"], "tools": [adder()],
+        });
+        assert_eq!(
+            text_of(&visitor.create(later).await),
+            "tools of functions: add "
         );
     }
 }

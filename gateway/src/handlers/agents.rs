@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: the agents that the caller may use.
+//! `GET /v1/agents`: the agents that the caller may use; and `/openapi.json`.
 
 use std::sync::Arc;
 
@@ -13,6 +13,13 @@ use crate::agents;
 use crate::app::App;
 use crate::auth::{Caller, guest};
 use crate::error::GatewayError;
+use crate::openapi;
+
+/// What is under `/v1`, for programs.
+pub async fn openapi() -> impl IntoResponse {
+    let body = openapi::document().to_string();
+    ([(header::CONTENT_TYPE, "application/json")], body)
+}
 
 pub async fn list(
     State(app): State<Arc<App>>,

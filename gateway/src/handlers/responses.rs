@@ -14,9 +14,9 @@ use super::post::{ReceivedBody, receive};
 use crate::access::stream_authority::StreamAuthority;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::{FaultKind, GatewayError};
-use crate::http::headers;
-use crate::responses::fault::{fault, invalid};
+use crate::error::{FaultKind, GatewayError, fault};
+use crate::http::{headers, query};
+use crate::responses::fault::invalid;
 use crate::responses::feed::{ResponseFeed, ResponseForm};
 use crate::responses::fold::ResponseFold;
 use crate::responses::request::ResponseRequest;
@@ -31,9 +31,9 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(names::IDEMPOTENCY_K
 fn services(app: &App) -> ResponseServices<'_> {
     ResponseServices {
         store: &app.store,
-        issuer: &app.issuer,
         agents: &app.agents,
         methods: &app.methods,
+        streams: &app.streams,
         default_cwd: &app.config.default_cwd,
     }
 }
@@ -131,7 +131,7 @@ pub async fn delete(
 ) -> Result<Response<Body>, GatewayError> {
     caller.count_request()?;
     caller.require_control()?;
-    let known = KnownResponse::find(services(&app), &caller, &id).await?;
+    let mut known = KnownResponse::find(services(&app), &caller, &id).await?;
     Ok(json_value(&known.delete().await?))
 }
 
@@ -155,8 +155,8 @@ struct StreamQuery {
 impl StreamQuery {
     fn read(query: &str) -> Result<Self, GatewayError> {
         let mut wish = Self::default();
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            match (name, value) {
+        for (name, value) in query::pairs(query) {
+            match (&*name, &*value) {
                 ("stream", "true" | "1") => wish.stream = true,
                 ("stream", "false" | "0") => wish.stream = false,
                 ("stream", _) => return Err(invalid("stream", "stream must be true or false")),

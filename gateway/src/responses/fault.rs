@@ -4,11 +4,9 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use baton_protocol::ErrorCode;
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::{DoorFault, ErrorDetail, FaultKind, GatewayError};
+use crate::error::{ErrorDetail, FaultKind, GatewayError, fault};
 
 /// Whether answers to requests at this path have that form.
 pub fn is_ours(path: &str) -> bool {
@@ -77,20 +75,6 @@ pub fn unsupported(param: &str, message: impl Into<String>) -> GatewayError {
     )
 }
 
-pub fn fault(
-    kind: FaultKind,
-    code: &'static str,
-    param: Option<&str>,
-    message: impl Into<String>,
-) -> GatewayError {
-    GatewayError::Door(Box::new(DoorFault {
-        kind,
-        code,
-        param: param.map(str::to_owned),
-        message: message.into(),
-    }))
-}
-
 /// An unknown response and somebody else's are the same.
 pub fn unknown_previous(id: &str) -> GatewayError {
     let text = format!("there is no response {}", baton_protocol::limits::echo(id));
@@ -111,52 +95,4 @@ pub fn unknown_response(id: &str) -> GatewayError {
         Some("response_id"),
         text,
     )
-}
-
-#[derive(Deserialize)]
-struct RpcAnswer {
-    error: Option<RpcError>,
-}
-
-#[derive(Deserialize)]
-pub struct RpcError {
-    pub code: i64,
-    pub message: String,
-}
-
-impl RpcError {
-    /// Of a JSON-RPC answer, if it is one.
-    pub fn of(answer: &[u8]) -> Option<Self> {
-        let answer: RpcAnswer = serde_json::from_slice(answer).ok()?;
-        answer.error
-    }
-
-    /// As an error of the request, before anything was streamed.
-    pub fn into_fault(self) -> GatewayError {
-        let (kind, code, param) = match ErrorCode::of(self.code) {
-            Some(ErrorCode::IdReused) => (FaultKind::Invalid, "idempotency_key_reused", None),
-            Some(ErrorCode::InvalidParams) => (FaultKind::Invalid, "invalid_value", Some("input")),
-            Some(ErrorCode::NoAgent) => (FaultKind::NotFound, "model_not_found", Some("model")),
-            Some(ErrorCode::ResourceNotFound) => (FaultKind::NotFound, "session_not_found", None),
-            Some(ErrorCode::ObserveOnly) => (FaultKind::Forbidden, "observe_only", None),
-            Some(ErrorCode::QueueFull) => (FaultKind::Busy, "queue_full", None),
-            Some(ErrorCode::SessionClosed) => (FaultKind::Conflict, "session_closed", None),
-            Some(ErrorCode::StoreFull) => (FaultKind::Full, "store_full", None),
-            _ => (FaultKind::Failed, "server_error", None),
-        };
-        fault(kind, code, param, self.message)
-    }
-
-    /// As `error.code` of a response that failed.
-    pub fn code_name(&self) -> &'static str {
-        match ErrorCode::of(self.code) {
-            Some(ErrorCode::InvalidParams | ErrorCode::InvalidRequest) => "invalid_prompt",
-            Some(ErrorCode::NoWorker) => "no_worker",
-            Some(ErrorCode::GivenUp) => "given_up",
-            Some(ErrorCode::Interrupted) => "interrupted",
-            Some(ErrorCode::AgentFailed) => "agent_failed",
-            Some(ErrorCode::ModelFailed) => "model_error",
-            _ => "server_error",
-        }
-    }
 }

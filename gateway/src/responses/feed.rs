@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use baton_session::clock::unix_seconds;
 use baton_session::id::LogId;
 use baton_session::store;
 use tokio::sync::Notify;
@@ -40,7 +39,7 @@ impl ResponseFeed {
         let log = LogId::Session(name.session.clone());
         let mut tail = LogTail::open(services, &log, Arc::new(Notify::new())).await?;
         tail.grow(tail.head().await?);
-        tail.skip_to(name.after + 1);
+        tail.skip_to(name.first());
         Ok(Self {
             tail,
             fold,
@@ -94,11 +93,10 @@ impl MessageFeed for ResponseFeed {
             };
             self.tail.expect_unbroken(&page)?;
             for frame in &page.frames {
-                let now = frame.arrived.map(|_| unix_seconds());
                 for (seq, event) in frame.numbered() {
                     if seq == self.tail.next() && !self.fold.is_over() {
                         self.tail.advance(seq, frame.nonce);
-                        self.fold.add(event, now);
+                        self.fold.add(event);
                     }
                 }
                 self.tail.handed_on(frame);

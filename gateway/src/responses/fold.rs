@@ -1,7 +1,11 @@
 //! A session's events become a response. The same events give the same output with the same numbers
 //! on every gateway, however often they are read: nothing but the log counts.
+//!
+//! A question of the agent ends a response, and not its turn: whoever answers it begins the next
+//! response, with all that the turn has to say from there on.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use baton_protocol::{UpdateKind, update};
 use baton_session::event::Event;
@@ -12,13 +16,17 @@ use serde_json::value::RawValue;
 use super::item::{EventSink, ItemKind, OutputItem};
 use super::name::ResponseName;
 use super::object::{ResponseObject, ResponseOutcome};
+use super::question::AgentQuestion;
 use super::terms::ResponseTerms;
 
-/// The JSON-RPC id of the prompt that a response is the answer to.
+/// The JSON-RPC id of the prompt that a response is the answer to, and as it is written.
+pub const PROMPT: &str = "prompt";
 pub const PROMPT_ID: &str = "\"prompt\"";
 /// So much of the output stands in the object. The rest is streamed, and the response is
 /// incomplete.
 const MAX_OUTPUT: usize = 16 << 20;
+const TAKEN: &str = "question_answered";
+const TAKEN_TEXT: &str = "somebody else has answered this question: the conversation goes on there";
 const REFUSAL_TEXT: &str = "The agent refused to go on.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +52,13 @@ pub struct ResponseFold {
     /// Some were not kept.
     cut: bool,
     outcome: Option<ResponseOutcome>,
+    /// Of a response that answers one: the question.
+    answered: Option<Arc<str>>,
+    /// The turn has said this before it was answered.
+    held: Vec<Event>,
+    held_bytes: usize,
+    /// The question that it has ended with.
+    pub question: Option<AgentQuestion>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +101,10 @@ impl ResponseFold {
             kept: 0,
             cut: false,
             outcome: None,
+            answered: None,
+            held: Vec::new(),
+            held_bytes: 0,
+            question: None,
         };
         if fold.terms.is_some() {
             fold.announce();
@@ -107,27 +126,101 @@ impl ResponseFold {
         (!out.is_empty()).then(|| out.split().freeze())
     }
 
-    /// The next event of the session's log. `now`: if it has just come, when that is.
-    pub fn add(&mut self, event: &Event, now: Option<u64>) {
+    /// The next event of the session's log, from [`ResponseName::first`] on.
+    pub fn add(&mut self, event: &Event) {
         match event {
-            Event::Begin(begin) if begin.connection == self.name.asker => {
-                self.state = FoldState::Inside;
-            }
-            Event::Response { to, message, .. }
-                if to.connection == self.name.asker && *to.request == *PROMPT_ID =>
-            {
+            _ if self.is_over() => {}
+            Event::Response { to, message, .. } if self.is_end(event) => {
                 let mut outcome = ResponseOutcome::of(message);
-                outcome.at = now;
+                outcome.at = to.at.map(|at| at / 1000);
                 self.end(outcome);
             }
-            _ if self.state != FoldState::Inside => {}
+            _ if self.state == FoldState::Inside => self.add_inside(event),
+            Event::Begin(begin) if !self.name.answers && begin.connection == self.name.asker => {
+                self.state = FoldState::Inside;
+            }
+            _ if self.name.answers => self.add_before_answer(event),
+            _ => {}
+        }
+    }
+
+    /// Of a prompt its own answer, of the rest of a turn the turn's.
+    fn is_end(&self, event: &Event) -> bool {
+        match event {
+            Event::Response { turn, .. } if self.name.answers => *turn,
+            Event::Response { to, .. } => {
+                to.connection == self.name.asker && *to.request == *PROMPT_ID
+            }
+            _ => false,
+        }
+    }
+
+    fn add_inside(&mut self, event: &Event) {
+        match event {
             Event::Echo { message, .. } if !self.announced => {
                 self.terms = self.terms.take().or_else(|| ResponseTerms::of(message));
                 self.announce();
             }
             Event::Update { message, .. } => self.update(message),
+            Event::Request { id, message } => self.ask(id, message),
             _ => {}
         }
+    }
+
+    /// Until the answer is taken, which says what was asked for.
+    fn add_before_answer(&mut self, event: &Event) {
+        match event {
+            Event::Request { id, .. } if self.answered.is_none() => {
+                self.answered = Some(id.clone());
+            }
+            Event::Answer { id, by, message } if Some(id) == self.answered.as_ref() => {
+                if by.as_ref() != Some(&self.name.asker) {
+                    return self.end(ResponseOutcome::failed(TAKEN, TAKEN_TEXT));
+                }
+                self.state = FoldState::Inside;
+                if !self.announced {
+                    self.terms = self
+                        .terms
+                        .take()
+                        .or_else(|| ResponseTerms::of_answer(message));
+                    self.announce();
+                }
+                for event in std::mem::take(&mut self.held) {
+                    if self.state == FoldState::Inside {
+                        self.add_inside(&event);
+                    }
+                }
+            }
+            // It was answered by somebody else.
+            Event::Answer { id, .. } => {
+                let other =
+                    |held: &Event| matches!(held, Event::Request { id: held, .. } if held == id);
+                self.held.retain(|held| !other(held));
+            }
+            Event::Update { message, .. } | Event::Request { message, .. } => {
+                self.held_bytes += message.len();
+                if self.held_bytes <= MAX_OUTPUT {
+                    self.held.push(event.clone());
+                } else {
+                    self.cut = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends with a question, if it is one for this client.
+    fn ask(&mut self, id: &Arc<str>, message: &Bytes) {
+        let Some(question) = AgentQuestion::read(id, message) else {
+            return;
+        };
+        self.close("completed");
+        if !self.announced {
+            self.announce();
+        }
+        question.tell(&self.name, &mut self.count, &mut self.sink, &mut self.items);
+        self.question = Some(question);
+        self.end(ResponseOutcome::asked());
     }
 
     /// The stream begins, now that its terms are known.

@@ -8,10 +8,31 @@ use serde_json::{Value, json};
 use super::fault::{invalid, unsupported};
 use crate::error::GatewayError;
 
-/// Content blocks, of which the first is an object without `_meta`.
+/// Before the id of a question, in the `call_id` of a function call.
+pub const CALL: &str = "call_";
+/// The same in the id of an approval request.
+pub const APPROVAL: &str = "mcpr_";
+
 #[derive(Debug)]
 pub struct PromptInput {
+    /// Content blocks, of which the first is an object without `_meta`. There are none only beside
+    /// answers.
     pub blocks: Vec<Value>,
+    /// After the last words of the user.
+    pub answers: Vec<InputAnswer>,
+}
+
+/// To a question of the agent, which names its session.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InputAnswer {
+    pub question: String,
+    pub given: GivenAnswer,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum GivenAnswer {
+    Approval(bool),
+    Output(String),
 }
 
 impl PromptInput {
@@ -42,11 +63,12 @@ impl PromptInput {
                 ));
             }
         }
+        let answers = std::mem::take(&mut reader.answers);
         let blocks = reader.finish(instructions);
-        if blocks.is_empty() {
+        if blocks.is_empty() && answers.is_empty() {
             return Err(invalid("input", "input has no message of the user"));
         }
-        Ok(Self { blocks })
+        Ok(Self { blocks, answers })
     }
 }
 
@@ -57,6 +79,7 @@ struct InputReader {
     /// All that was said before the last words of the user.
     before: String,
     user: Vec<Value>,
+    answers: Vec<InputAnswer>,
 }
 
 impl InputReader {
@@ -71,13 +94,11 @@ impl InputReader {
                 Ok(())
             }
             "function_call_output" => {
-                let output = &item["output"];
-                let text = output
-                    .as_str()
-                    .map_or_else(|| output.to_string(), str::to_owned);
-                self.said("Function output", &text);
+                self.output(item);
                 Ok(())
             }
+            "mcp_approval_request" => Ok(()),
+            "mcp_approval_response" => self.approval(at, item),
             // Thoughts of a model are its own.
             "reasoning" => Ok(()),
             "item_reference" => Err(unsupported(
@@ -92,6 +113,38 @@ impl InputReader {
                 ),
             )),
         }
+    }
+
+    fn output(&mut self, item: &Value) {
+        let output = &item["output"];
+        let text = output
+            .as_str()
+            .map_or_else(|| output.to_string(), str::to_owned);
+        let call = item["call_id"].as_str().unwrap_or_default();
+        match call.strip_prefix(CALL) {
+            Some(question) => self.answers.push(InputAnswer {
+                question: question.to_owned(),
+                given: GivenAnswer::Output(text),
+            }),
+            None => self.said("Function output", &text),
+        }
+    }
+
+    fn approval(&mut self, at: &str, item: &Value) -> Result<(), GatewayError> {
+        let request = item["approval_request_id"].as_str().unwrap_or_default();
+        let question = request.strip_prefix(APPROVAL);
+        let (Some(question), Some(approve)) = (question, item["approve"].as_bool()) else {
+            let text = format!(
+                "{at} needs approval_request_id, that of an mcp_approval_request, and approve, \
+                 true or false"
+            );
+            return Err(invalid(at, text));
+        };
+        self.answers.push(InputAnswer {
+            question: question.to_owned(),
+            given: GivenAnswer::Approval(approve),
+        });
+        Ok(())
     }
 
     fn message(&mut self, at: &str, item: &Value) -> Result<(), GatewayError> {
@@ -111,7 +164,11 @@ impl InputReader {
             }
         };
         match item["role"].as_str() {
-            Some("user") => self.user.extend(content),
+            Some("user") => {
+                self.user.extend(content);
+                // The agent has gone on since they were given.
+                self.answers.clear();
+            }
             Some("assistant") => self.said("Assistant", &words(&content)),
             Some("system" | "developer") => self.guidance.push(words(&content)),
             _ => {

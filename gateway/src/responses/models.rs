@@ -5,10 +5,9 @@ use baton_session::store::AgentCard;
 use serde_json::{Value, json};
 
 use super::ResponseServices;
-use super::fault::fault;
 use crate::agents::AgentDirectory;
 use crate::auth::CallerRights;
-use crate::error::{FaultKind, GatewayError};
+use crate::error::{FaultKind, GatewayError, fault};
 
 pub async fn list(
     services: ResponseServices<'_>,

@@ -1,5 +1,6 @@
 //! The id of a response: `resp_SESSION_AFTER_ASKER`. It names a session and, in its log, the turn
-//! that this request has begun. Session and asker are not to be guessed, and both are looked up for
+//! that this request has begun; or, as `resp_SESSION_AFTERa_ASKER`, what came of a turn after the
+//! question there was answered. Session and asker are not to be guessed, and both are looked up for
 //! the caller's principal only, so an id opens nothing to others.
 
 use std::fmt;
@@ -12,16 +13,27 @@ pub struct ResponseName {
     pub session: SessionId,
     /// Its events come after this one.
     pub after: u64,
+    /// That one is a question of the agent, and the request has answered it.
+    pub answers: bool,
     /// The connection that was made for the request, and for no other.
     pub asker: ConnectionId,
 }
+
+const ANSWERS: &str = "a";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct InvalidResponseName;
 
 impl fmt::Display for ResponseName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "resp_{}_{}_{}", self.session, self.after, self.asker)
+        let Self {
+            session,
+            after,
+            asker,
+            ..
+        } = self;
+        let answers = if self.answers { ANSWERS } else { "" };
+        write!(f, "resp_{session}_{after}{answers}_{asker}")
     }
 }
 
@@ -33,11 +45,14 @@ impl FromStr for ResponseName {
         let read = || {
             let mut parts = text.strip_prefix("resp_")?.split('_');
             let session = SessionId::parse(parts.next()?)?;
-            let after = parts.next()?.parse().ok()?;
+            let after = parts.next()?;
+            let answers = after.ends_with(ANSWERS);
+            let after = after.strip_suffix(ANSWERS).unwrap_or(after).parse().ok()?;
             let asker = ConnectionId::parse(parts.next()?)?;
             Some(Self {
                 session,
                 after,
+                answers,
                 asker,
             })
         };
@@ -51,6 +66,15 @@ impl FromStr for ResponseName {
 }
 
 impl ResponseName {
+    /// The first event that has to be read.
+    pub fn first(&self) -> u64 {
+        if self.answers {
+            self.after
+        } else {
+            self.after + 1
+        }
+    }
+
     /// The id of one of its items, by the kind of item: `msg`, `rs`, `fc`.
     pub fn item(&self, kind: &str, index: u32) -> String {
         format!("{kind}_{}_{index}", self.asker)
@@ -65,11 +89,14 @@ mod tests {
 
     #[test]
     fn an_id_is_read_as_it_is_written_and_in_no_other_form() {
-        let name = ResponseName {
+        let mut name = ResponseName {
             session: SessionId::mint(Partition(7)),
             after: 12,
+            answers: true,
             asker: ConnectionId::mint(Partition(0xfff)),
         };
+        assert_eq!(name.to_string().parse().as_ref(), Ok(&name));
+        name.answers = false;
         let text = name.to_string();
         assert_eq!(text.parse(), Ok(name));
         assert!(text.len() <= 80, "{text}");
@@ -79,6 +106,7 @@ mod tests {
             text.replace("_12_", "_012_"),
             text.replace("_12_", "_+12_"),
             text.replace("_12_", "__"),
+            text.replace("_12_", "_12aa_"),
             format!("{text}_"),
             format!("{text}_1"),
             text.replace("resp", "msg"),

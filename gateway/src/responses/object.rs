@@ -6,9 +6,9 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::fault::RpcError;
 use super::name::ResponseName;
 use super::terms::{REPORTED, ResponseTerms};
+use crate::door::RpcError;
 
 /// How a response has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct ResponseOutcome {
     /// Code and message.
     pub error: Option<(&'static str, String)>,
     pub usage: Option<TokenUsage>,
-    /// When, in seconds since 1970, if somebody was there.
+    /// When, in seconds since 1970, if its worker has written it down.
     pub at: Option<u64>,
 }
 
@@ -81,6 +81,18 @@ impl ResponseOutcome {
         };
         outcome.usage = result.usage;
         outcome
+    }
+
+    /// The turn waits for an answer.
+    pub fn asked() -> Self {
+        Self::ended("completed", "response.completed")
+    }
+
+    pub fn failed(code: &'static str, message: &str) -> Self {
+        Self {
+            error: Some((code, message.to_owned())),
+            ..Self::ended("failed", "response.failed")
+        }
     }
 
     fn ended(status: &'static str, event: &'static str) -> Self {

@@ -11,8 +11,10 @@ use serde_json::{Map, Value};
 
 use super::fault::{invalid, unsupported};
 use super::input::PromptInput;
+use super::question::FUNCTION;
 use crate::error::GatewayError;
 
+const MAX_TOOLS: usize = 128;
 const MAX_METADATA: usize = 16;
 const MAX_METADATA_KEY: usize = 64;
 const MAX_METADATA_VALUE: usize = 512;
@@ -153,6 +155,17 @@ impl<'a> BodyFields<'a> {
 }
 
 impl ResponseRequest {
+    /// The agent that `model` names.
+    pub fn agent(&self) -> Option<&str> {
+        let model = self.model.as_deref()?;
+        Some(model.split_once('/').map_or(model, |(agent, _)| agent))
+    }
+
+    /// The agent's own option that it names: `AGENT/MODEL`.
+    pub fn option(&self) -> Option<&str> {
+        Some(self.model.as_deref()?.split_once('/')?.1)
+    }
+
     pub fn is_background(&self) -> bool {
         self.fields
             .get("background")
@@ -224,13 +237,48 @@ fn settled(name: &str, value: &Value, sent: &RawValue) -> Result<Box<RawValue>, 
             serde_json::json!({ "effort": part("effort"), "summary": part("summary") })
         }
         "service_tier" => "default".into(),
-        "tools" if value.as_array().is_some_and(|tools| !tools.is_empty()) => {
-            let text = "tools of the client cannot be offered to an agent here";
-            return Err(unsupported("tools", text));
+        "tools" => {
+            check_tools(value.as_array().map_or(&[], Vec::as_slice))?;
+            return Ok(sent.to_owned());
         }
         _ => return Ok(sent.to_owned()),
     };
     Ok(RawValue::from_string(changed.to_string()).expect("a value is JSON"))
+}
+
+/// Functions of the client. An agent brings its other tools itself.
+fn check_tools(tools: &[Value]) -> Result<(), GatewayError> {
+    if tools.len() > MAX_TOOLS {
+        let text = format!("there may be {MAX_TOOLS} tools at most");
+        return Err(invalid("tools", text));
+    }
+    for (at, tool) in tools.iter().enumerate() {
+        let at = format!("tools[{at}]");
+        if tool["type"] != "function" {
+            let kind = echo(tool["type"].as_str().unwrap_or_default());
+            let text = format!("{at}: functions can be offered to an agent, and no {kind}");
+            return Err(unsupported(&at, text));
+        }
+        let name = tool["name"].as_str().unwrap_or_default();
+        let plain = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+        let fits = (1..=64).contains(&name.len()) && name.bytes().all(plain);
+        if !fits || name == FUNCTION {
+            let text =
+                format!("{at}.name must be 1 to 64 letters, digits, _ and -, and not {FUNCTION}");
+            return Err(invalid(&at, text));
+        }
+        let same = tools.iter().filter(|other| other["name"] == tool["name"]);
+        if same.count() > 1 {
+            let text = format!("{at}: another function has the same name");
+            return Err(invalid(&at, text));
+        }
+        let schema = &tool["parameters"];
+        if !schema.is_null() && !schema.is_object() {
+            let text = format!("{at}.parameters must be a JSON schema");
+            return Err(invalid(&at, text));
+        }
+    }
+    Ok(())
 }
 
 fn check_metadata(metadata: Option<&Map<String, Value>>) -> Result<(), GatewayError> {
@@ -269,7 +317,7 @@ fn conversation(fields: &BodyFields<'_>) -> Result<Option<SessionId>, GatewayErr
 }
 
 pub fn unknown_conversation(id: &str) -> GatewayError {
-    super::fault::fault(
+    crate::error::fault(
         crate::error::FaultKind::NotFound,
         "conversation_not_found",
         Some("conversation"),
@@ -323,7 +371,20 @@ mod tests {
             ("metadata", json!({ "a": 1 })),
             ("metadata", json!({ "a": long })),
             ("metadata", json!(7)),
-            ("tools", json!([{ "type": "web_search" }])),
+            ("tools[0]", json!([{ "type": "web_search" }])),
+            ("tools[0]", json!([{ "type": "function", "name": "a b" }])),
+            (
+                "tools[0]",
+                json!([{ "type": "function", "name": FUNCTION }]),
+            ),
+            (
+                "tools[1]",
+                json!([{ "type": "function", "name": "a" }, { "type": "function" }]),
+            ),
+            (
+                "tools[0]",
+                json!([{ "type": "function", "name": "a", "parameters": 7 }]),
+            ),
             (
                 "text.format",
                 json!({ "format": { "type": "json_schema" } }),
@@ -335,7 +396,7 @@ mod tests {
             ("model", json!("m".repeat(300))),
         ] {
             let mut body = json!({ "input": "hello" });
-            body[name.split('.').next().unwrap()] = value;
+            body[name.split(['.', '[']).next().unwrap()] = value;
             let said = read(body.clone()).err().expect("refused");
             assert!(said.starts_with(&format!("{name}: ")), "{body}: {said}");
         }

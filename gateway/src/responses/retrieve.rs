@@ -1,6 +1,6 @@
 //! A response that exists: looked up for its principal, read from the log as far as it is there.
 
-use baton_protocol::{Inbound, compose, update};
+use baton_protocol::{compose, update};
 use baton_session::command::QueuedCommand;
 use baton_session::event::Event;
 use baton_session::id::LogId;
@@ -9,16 +9,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::ResponseServices;
-use super::fault::{RpcError, fault, unknown_response};
+use super::fault::unknown_response;
 use super::fold::ResponseFold;
 use super::name::ResponseName;
 use super::place::ResponsePlace;
-use super::start::connection_access;
 use super::terms::ResponseTerms;
-use crate::access::RequestAccess;
 use crate::auth::Caller;
-use crate::error::{FaultKind, GatewayError};
-use crate::methods::{ClientMessage, DoorTerms, MethodOutcome, dispatch};
+use crate::door::{DoorCall, RpcError, refused};
+use crate::error::{FaultKind, GatewayError, fault};
+use crate::methods::MethodOutcome;
 
 /// Frames per read.
 const PAGE: usize = 64;
@@ -27,7 +26,7 @@ const PAGE: usize = 64;
 pub struct KnownResponse<'a> {
     services: ResponseServices<'a>,
     pub name: ResponseName,
-    access: RequestAccess,
+    call: DoorCall<'a>,
     /// It waits for its turn.
     queued: Option<ResponseTerms>,
 }
@@ -52,17 +51,17 @@ impl<'a> KnownResponse<'a> {
             ResponsePlace::Absent => Some(queued(services, &name).await?.ok_or_else(unknown)?),
             _ => None,
         };
-        let access = connection_access(services, caller, name.asker.clone());
+        let call = DoorCall::again(services.methods, caller, name.asker.clone());
         Ok(Self {
             services,
             name,
-            access,
+            call,
             queued,
         })
     }
 
     pub fn connection(&self) -> &ConnectionToken {
-        &self.access.connection
+        &self.call.access.connection
     }
 
     /// As it is told from here on. `events`: see [`ResponseFold::new`].
@@ -74,7 +73,7 @@ impl<'a> KnownResponse<'a> {
     pub async fn read(&mut self) -> Result<ResponseFold, GatewayError> {
         let mut fold = self.fold(None);
         let log = LogId::Session(self.name.session.clone());
-        let mut next = self.name.after + 1;
+        let mut next = self.name.first();
         while !fold.is_over() {
             let frames = self.services.store.read_confirmed(&log, next, PAGE).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
@@ -83,7 +82,7 @@ impl<'a> KnownResponse<'a> {
             let events = frames.iter().flat_map(|frame| frame.numbered());
             for (_, event) in events.filter(|(seq, _)| *seq >= next) {
                 if !fold.is_over() {
-                    fold.add(event, None);
+                    fold.add(event);
                 }
             }
             next = last + 1;
@@ -92,15 +91,20 @@ impl<'a> KnownResponse<'a> {
     }
 
     /// Ends it, if it has not ended. Whatever else is asked of the session is left alone.
-    pub async fn cancel(&self) -> Result<(), GatewayError> {
-        let params = json!({ "requestId": "prompt" });
-        self.send(compose::notification("$/cancel_request", params))
-            .await?;
+    pub async fn cancel(&mut self) -> Result<(), GatewayError> {
+        let message = if self.name.answers {
+            let params = json!({ "sessionId": self.name.session });
+            compose::notification("session/cancel", params)
+        } else {
+            let params = json!({ "requestId": "prompt" });
+            compose::notification("$/cancel_request", params)
+        };
+        self.send(message).await?;
         Ok(())
     }
 
     /// With the conversation that it is the end of. One from its middle cannot be taken out.
-    pub async fn delete(&self) -> Result<Value, GatewayError> {
+    pub async fn delete(&mut self) -> Result<Value, GatewayError> {
         let place = ResponsePlace::of(&**self.services.store, &self.name).await?;
         if let ResponsePlace::Followed { .. } = place {
             let text = "the conversation goes on after this response: delete its last one, and \
@@ -117,22 +121,19 @@ impl<'a> KnownResponse<'a> {
         let outcome = self
             .send(compose::request("delete", "session/delete", params))
             .await?;
-        if let Some(refusal) = outcome.refusal() {
-            return Err(refusal.into());
-        }
-        if let MethodOutcome::Answer(answer) = outcome
-            && let Some(error) = RpcError::of(&answer.into_message())
+        if let MethodOutcome::Answer(answer) = &outcome
+            && RpcError::of(answer.message()).is_none()
         {
-            return Err(error.into_fault());
+            let id = self.name.to_string();
+            return Ok(json!({ "id": id, "object": "response", "deleted": true }));
         }
-        let id = self.name.to_string();
-        Ok(json!({ "id": id, "object": "response", "deleted": true }))
+        Err(refused(outcome))
     }
 
     /// The words of the user, as items.
     pub async fn input_items(&self) -> Result<Value, GatewayError> {
         let log = LogId::Session(self.name.session.clone());
-        let (mut next, mut begun, mut content) = (self.name.after + 1, false, Vec::new());
+        let (mut next, mut begun, mut content) = (self.name.first(), false, Vec::new());
         'log: loop {
             let frames = self.services.store.read_confirmed(&log, next, PAGE).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
@@ -165,24 +166,9 @@ impl<'a> KnownResponse<'a> {
         }))
     }
 
-    async fn send(&self, message: bytes::Bytes) -> Result<MethodOutcome, GatewayError> {
-        let inbound = Inbound::read(message)?;
-        let message = ClientMessage {
-            inbound: &inbound,
-            session_header: None,
-            agent: None,
-            one_shot: true,
-            over_bytes: None,
-            makes: None,
-            door: Some(DoorTerms {
-                request: inbound.bytes(),
-                counted: true,
-                at_rest: None,
-                joins: false,
-                cut: None,
-            }),
-        };
-        dispatch(self.services.methods, &self.access, message).await
+    async fn send(&mut self, message: bytes::Bytes) -> Result<MethodOutcome, GatewayError> {
+        let terms = self.call.terms();
+        self.call.send(message, terms).await
     }
 }
 
@@ -194,7 +180,10 @@ async fn queued(
     let waiting = services.store.inbox(&name.session, &[]).await?;
     let own = |queued: &&QueuedCommand| queued.command.connection == name.asker;
     let mut waiting = waiting.iter().filter(own);
-    Ok(waiting.find_map(|queued| terms_of(&queued.command.message)))
+    Ok(waiting.find_map(|queued| {
+        let message = &queued.command.message;
+        ResponseTerms::of_answer(message).or_else(|| terms_of(message))
+    }))
 }
 
 /// From a prompt that waits.

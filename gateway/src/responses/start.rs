@@ -4,29 +4,31 @@
 //! one, the session goes on, provided that nobody else has asked anything of it in between: the
 //! inbox decides, in one step. Everybody else gets a fork that ends with that turn.
 
-use baton_protocol::{Inbound, compose};
-use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::store::SessionRecord;
-use baton_session::token::ConnectionToken;
-use bytes::Bytes;
+use baton_protocol::{compose, meta};
+use baton_session::id::SessionId;
+use baton_session::store::{AgentCard, SessionRecord};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::ResponseServices;
-use super::fault::{RpcError, fault, invalid, unknown_previous};
-use super::fold::PROMPT_ID;
+use super::fault::{invalid, unknown_previous, unsupported};
+use super::fold::PROMPT;
+use super::input::{APPROVAL, CALL, InputAnswer};
 use super::models;
 use super::name::ResponseName;
+use super::open_question::{OpenQuestion, question_of};
 use super::place::ResponsePlace;
 use super::request::{ResponseRequest, unknown_conversation};
 use super::terms::ResponseTerms;
-use crate::access::{PresentedToken, RequestAccess};
+use crate::access::RequestAccess;
+use crate::access::stream_authority::StreamAuthority;
 use crate::agents::MissingAgent;
 use crate::auth::Caller;
-use crate::error::{FaultKind, GatewayError};
+use crate::door::{DoorCall, RpcError, refused};
+use crate::error::{FaultKind, GatewayError, fault};
 use crate::limits::LimitRefusal;
-use crate::methods::{ClientMessage, DoorTerms, MethodOutcome, dispatch};
-use crate::stream::one_shot::FollowedRequest;
+use crate::methods::{DoorTerms, MethodOutcome};
+use crate::stream::one_shot::{FollowedRequest, OneShotFeed};
+use crate::stream::writer::{StreamWriter, WriterStep};
 
 /// How often a session is looked at again that is not as it was.
 const LOOKS: usize = 8;
@@ -34,12 +36,9 @@ const LOOKS: usize = 8;
 pub struct ResponseStart<'a> {
     services: ResponseServices<'a>,
     request: &'a ResponseRequest,
-    access: RequestAccess,
-    over_bytes: Option<LimitRefusal>,
+    call: DoorCall<'a>,
     /// A request with this key is carried out once.
     key: Option<&'a str>,
-    /// A message was counted as the request of its caller.
-    counted: bool,
 }
 
 /// A response that was begun.
@@ -57,18 +56,18 @@ impl<'a> ResponseStart<'a> {
         key: Option<&'a str>,
         over_bytes: Option<LimitRefusal>,
     ) -> Self {
-        let access = access_of(services, caller, key);
         Self {
             services,
             request,
-            access,
-            over_bytes,
+            call: DoorCall::new(services.methods, caller, key, &request.body, over_bytes),
             key,
-            counted: false,
         }
     }
 
     pub async fn run(mut self) -> Result<StartedResponse, GatewayError> {
+        if !self.request.input.answers.is_empty() {
+            return self.answer().await;
+        }
         let (follow, model) = match (&self.request.previous, &self.request.conversation) {
             (Some(previous), _) => self.go_on_from(previous).await?,
             (None, Some(session)) => self.go_on_in(session).await?,
@@ -77,36 +76,174 @@ impl<'a> ResponseStart<'a> {
         let name = ResponseName {
             session: follow.session,
             after: follow.head,
-            asker: self.access.connection.id.clone(),
+            answers: false,
+            asker: self.call.access.connection.id.clone(),
         };
         Ok(StartedResponse {
             name,
             terms: self.terms(model),
-            access: self.access,
+            access: self.call.access,
         })
     }
 
     async fn begin_anew(&mut self) -> Result<(FollowedRequest, String), GatewayError> {
-        let rights = self.access.caller.rights();
+        let rights = self.call.access.caller.rights();
         let directory = self.services.agents.directory(rights).await?;
-        let named = self.request.model.as_deref();
-        let agent = match directory.choose(named) {
-            Ok(card) => card.name.clone(),
+        let named = self.request.agent();
+        let (agent, servers) = match directory.choose(named) {
+            Ok(card) => (card.name.clone(), self.servers(card)?),
             Err(MissingAgent(_)) => {
                 return Err(models::unknown(named.unwrap_or_default(), &directory));
             }
         };
-        self.access.connection.agent = Some(agent.clone());
+        self.call.access.connection.agent = Some(agent.clone());
         let cwd = self.request.cwd.as_deref();
         let params = json!({
-            "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": [],
+            "cwd": cwd.unwrap_or(self.services.default_cwd), "mcpServers": servers,
         });
-        let session = match self.send("\"new\"", "session/new", &params, None).await? {
+        let session = match self.call.request("new", "session/new", &params).await? {
             MethodOutcome::Created(created) => created.session,
             other => return Err(refused(other)),
         };
+        if let Some(model) = self.request.option() {
+            self.choose(&session, model).await?;
+        }
         let follow = self.prompt(&session, &agent, None).await?;
         Ok((follow, agent))
+    }
+
+    /// Sets the option of the category `model`, and waits until the agent has taken it.
+    async fn choose(&mut self, session: &SessionId, model: &str) -> Result<(), GatewayError> {
+        let params = json!({ "sessionId": session, "modelId": model });
+        let follow = match self
+            .call
+            .request("model", "session/set_model", &params)
+            .await?
+        {
+            MethodOutcome::Follow(follow) => follow,
+            other => return Err(refused(other)),
+        };
+        let authority = StreamAuthority::of(&self.call.access.caller);
+        let authority = authority.on(&self.call.access.connection).reading(session);
+        let feed = OneShotFeed::open(self.services.streams, follow, None).await?;
+        let mut writer = StreamWriter::new(self.services.streams.clone(), feed, None, authority);
+        let mut answer = None;
+        loop {
+            match writer.next().await {
+                WriterStep::Batch(batch) => answer = batch.into_iter().last().or(answer),
+                WriterStep::End(_) => break,
+                WriterStep::Open(_) | WriterStep::KeepAlive | WriterStep::Reset(_) => {}
+            }
+        }
+        let lost = || {
+            fault(
+                FaultKind::Failed,
+                "server_error",
+                None,
+                "the model was not set",
+            )
+        };
+        match RpcError::of(&answer.ok_or_else(lost)?.message) {
+            None => Ok(()),
+            Some(error) => {
+                let param = Some("model");
+                let text = error.message;
+                Err(fault(FaultKind::NotFound, "model_not_found", param, text))
+            }
+        }
+    }
+
+    /// The turn goes on that waits for the answer.
+    async fn answer(mut self) -> Result<StartedResponse, GatewayError> {
+        let answers = &self.request.input.answers;
+        for InputAnswer { question, given } in answers {
+            let open = OpenQuestion::find(self.services, &self.call.access, question).await?;
+            // Clients that keep a conversation themselves send old answers, too.
+            let Some(open) = open else { continue };
+            self.check_agent(&open.agent)?;
+            let name = ResponseName {
+                session: open.session,
+                after: open.at,
+                answers: true,
+                asker: self.call.access.connection.id.clone(),
+            };
+            let terms = self.terms(open.agent);
+            let mut result = open.question.answer(given)?;
+            let meta = serde_json::from_str(&terms.meta()).expect("made of what was JSON");
+            result["_meta"] = meta;
+            let id = Value::from(question.as_str()).to_string();
+            let message = compose::result(&id, result.to_string().as_bytes());
+            self.call.access.caller.count_request()?;
+            let terms_of_door = self.call.terms();
+            match self.call.send(message, terms_of_door).await? {
+                MethodOutcome::Taken => {}
+                other => return Err(refused(other)),
+            }
+            return Ok(StartedResponse {
+                name,
+                terms,
+                access: self.call.access,
+            });
+        }
+        self.answered_before().await
+    }
+
+    /// An earlier try of this request has got as far as the answer.
+    async fn answered_before(self) -> Result<StartedResponse, GatewayError> {
+        let previous = self.request.previous.as_deref();
+        let previous = previous.and_then(|previous| previous.parse().ok());
+        if let (Some(_), Some(previous)) = (self.key, previous) {
+            let previous: ResponseName = previous;
+            let own = self.record(&previous.session).await?;
+            let at = match own {
+                Some(_) => question_of(&**self.services.store, &previous).await?,
+                None => None,
+            };
+            if let Some(after) = at {
+                let name = ResponseName {
+                    after,
+                    answers: true,
+                    asker: self.call.access.connection.id.clone(),
+                    ..previous
+                };
+                let place = ResponsePlace::of(&**self.services.store, &name).await?;
+                if place != ResponsePlace::Absent {
+                    let terms = self.terms(String::new());
+                    let access = self.call.access;
+                    return Ok(StartedResponse {
+                        name,
+                        terms,
+                        access,
+                    });
+                }
+            }
+        }
+        let text = "nothing waits for these outputs: their calls were answered, or their turn is \
+            over";
+        Err(fault(
+            FaultKind::Conflict,
+            "call_not_open",
+            Some("input"),
+            text,
+        ))
+    }
+
+    /// Functions of the client are an MCP server to the agent. Every session has it whose agent
+    /// takes such a one: they may be offered later.
+    fn servers(&self, card: &AgentCard) -> Result<Value, GatewayError> {
+        let takes = &card.initialize["agentCapabilities"]["mcpCapabilities"]["acp"];
+        if takes == true {
+            let id = meta::FUNCTIONS_SERVER;
+            return Ok(json!([{ "type": "acp", "name": "functions", "serverId": id }]));
+        }
+        if self.has_tools() {
+            let text = format!(
+                "{} takes no functions of clients: its mcpCapabilities.acp is not true",
+                card.name
+            );
+            return Err(unsupported("tools", text));
+        }
+        Ok(json!([]))
     }
 
     /// After whatever waits there already.
@@ -116,7 +253,11 @@ impl<'a> ResponseStart<'a> {
     ) -> Result<(FollowedRequest, String), GatewayError> {
         let record = self.record(session).await?;
         let record = record.ok_or_else(|| unknown_conversation(session.as_str()))?;
-        self.check_model(&record)?;
+        self.check_agent(&record.agent)?;
+        self.check_functions(&record)?;
+        if let Some(model) = self.other_model(&record) {
+            self.choose(session, model).await?;
+        }
         let follow = self.prompt(session, &record.agent, None).await?;
         Ok((follow, record.agent))
     }
@@ -128,13 +269,18 @@ impl<'a> ResponseStart<'a> {
         let unknown = || unknown_previous(previous);
         let name: ResponseName = previous.parse().map_err(|_| unknown())?;
         let record = self.record(&name.session).await?.ok_or_else(unknown)?;
-        self.check_model(&record)?;
+        self.check_agent(&record.agent)?;
+        self.check_functions(&record)?;
+        let model = self.other_model(&record);
         let agent = record.agent;
         let mut head = None;
         for _ in 0..LOOKS {
             let cut = match ResponsePlace::of(&**self.services.store, &name).await? {
                 ResponsePlace::Absent => return Err(unknown()),
                 ResponsePlace::Running => return Err(unfinished(previous)),
+                ResponsePlace::Asking { question } => return Err(unanswered(previous, &question)),
+                // Others who go on from it must not get another model.
+                ResponsePlace::Last { head } if model.is_some() => head,
                 // The same as before, and yet it was not taken: something waits.
                 ResponsePlace::Last { head: same } if head == Some(same) => same,
                 ResponsePlace::Last { head: now } => {
@@ -154,6 +300,9 @@ impl<'a> ResponseStart<'a> {
                 }
             };
             let child = self.fork(&name.session, cut).await?;
+            if let Some(model) = model {
+                self.choose(&child, model).await?;
+            }
             let follow = self.prompt(&child, &agent, None).await?;
             return Ok((follow, agent));
         }
@@ -172,7 +321,7 @@ impl<'a> ResponseStart<'a> {
         }
         let terms = DoorTerms {
             joins: true,
-            ..self.door()
+            ..self.call.terms()
         };
         match self.prompt_on(session, agent, terms).await {
             Err(GatewayError::Moved) => Ok(None),
@@ -182,14 +331,8 @@ impl<'a> ResponseStart<'a> {
     }
 
     async fn fork(&mut self, parent: &SessionId, cut: u64) -> Result<SessionId, GatewayError> {
-        let params = json!({ "sessionId": parent, "mcpServers": [] });
-        let terms = DoorTerms {
-            cut: Some(cut),
-            ..self.door()
-        };
-        let outcome = self
-            .send("\"fork\"", "session/fork", &params, Some(terms))
-            .await?;
+        let params = json!({ "sessionId": parent });
+        let outcome = self.call.fork(&params, Some(cut)).await?;
         match outcome.opens() {
             Some(child) => Ok(child.clone()),
             None => Err(refused(outcome)),
@@ -204,7 +347,7 @@ impl<'a> ResponseStart<'a> {
     ) -> Result<FollowedRequest, GatewayError> {
         let terms = DoorTerms {
             at_rest,
-            ..self.door()
+            ..self.call.terms()
         };
         self.prompt_on(session, agent, terms).await
     }
@@ -219,53 +362,17 @@ impl<'a> ResponseStart<'a> {
         let terms = self.terms(agent.to_owned()).meta();
         blocks[0]["_meta"] = serde_json::from_str(&terms).expect("made of what was JSON");
         let params = json!({ "sessionId": session, "prompt": blocks });
-        match self
-            .send(PROMPT_ID, "session/prompt", &params, Some(door))
-            .await?
-        {
+        let message = compose::request(PROMPT, "session/prompt", params);
+        match self.call.send(message, door).await? {
             MethodOutcome::Follow(follow) => Ok(follow),
             other => Err(refused(other)),
-        }
-    }
-
-    async fn send(
-        &mut self,
-        id: &'static str,
-        method: &str,
-        params: &Value,
-        door: Option<DoorTerms<'a>>,
-    ) -> Result<MethodOutcome, GatewayError> {
-        let id: Value = serde_json::from_str(id).expect("our own ids are JSON");
-        let message: Bytes = compose::request(id, method, params);
-        let inbound = Inbound::read(message)?;
-        let door = door.unwrap_or_else(|| self.door());
-        self.counted = true;
-        let message = ClientMessage {
-            inbound: &inbound,
-            session_header: None,
-            agent: self.access.connection.agent.as_deref(),
-            one_shot: true,
-            over_bytes: self.over_bytes,
-            makes: None,
-            door: Some(door),
-        };
-        dispatch(self.services.methods, &self.access, message).await
-    }
-
-    fn door(&self) -> DoorTerms<'a> {
-        DoorTerms {
-            request: &self.request.body,
-            counted: self.counted,
-            at_rest: None,
-            joins: false,
-            cut: None,
         }
     }
 
     fn terms(&self, agent: String) -> ResponseTerms {
         let fields = self.request.fields.iter();
         ResponseTerms {
-            at: self.access.connection.issued,
+            at: self.call.access.connection.issued,
             model: self.request.model.clone().unwrap_or(agent),
             previous: self.request.previous.clone(),
             fields: fields
@@ -275,7 +382,7 @@ impl<'a> ResponseStart<'a> {
     }
 
     async fn record(&self, session: &SessionId) -> Result<Option<SessionRecord>, GatewayError> {
-        let caller = &self.access.caller;
+        let caller = &self.call.access.caller;
         let record = self
             .services
             .store
@@ -284,84 +391,53 @@ impl<'a> ResponseStart<'a> {
         Ok(record.filter(|record| caller.rights().allow(&record.agent)))
     }
 
+    /// The model that was asked for, if the session has another one.
+    fn other_model(&self, record: &SessionRecord) -> Option<&'a str> {
+        let model = self.request.option()?;
+        let view: Value = serde_json::from_slice(&record.view).unwrap_or_default();
+        let mut options = view["configOptions"].as_array().into_iter().flatten();
+        let current = options.find(|option| option["category"] == "model");
+        let same = current.is_some_and(|option| option["currentValue"] == model);
+        (!same).then_some(model)
+    }
+
+    /// A session has its MCP servers from its beginning.
+    fn check_functions(&self, record: &SessionRecord) -> Result<(), GatewayError> {
+        let servers = record.setup.mcp_servers.as_ref().unwrap_or(&record.params);
+        let offered = format!("\"{}\"", meta::FUNCTIONS_SERVER);
+        if !self.has_tools() || memchr::memmem::find(servers, offered.as_bytes()).is_some() {
+            return Ok(());
+        }
+        let text = "this conversation was begun elsewhere, or its agent takes no functions of \
+            clients: begin another one with them";
+        Err(unsupported("tools", text))
+    }
+
+    fn has_tools(&self) -> bool {
+        let tools = self.request.fields.get("tools");
+        tools.is_some_and(|tools| tools.get() != "[]")
+    }
+
     /// A session stays with the agent it was made for.
-    fn check_model(&self, record: &SessionRecord) -> Result<(), GatewayError> {
-        match self.request.model.as_deref() {
-            Some(model) if model != record.agent => Err(invalid(
+    fn check_agent(&self, agent: &str) -> Result<(), GatewayError> {
+        match self.request.agent() {
+            Some(model) if model != agent => Err(invalid(
                 "model",
-                format!(
-                    "this conversation is with {}: name that model, or none",
-                    record.agent
-                ),
+                format!("this conversation is with {agent}: name that model, or none"),
             )),
             _ => Ok(()),
         }
     }
 }
 
-/// Every request is made on a connection of its own. With a key it is the same one when the request
-/// is made again.
-fn access_of(services: ResponseServices<'_>, caller: &Caller, key: Option<&str>) -> RequestAccess {
-    let partitions = services.store.partitions();
-    let principal = &caller.principal;
-    let id = match key {
-        None => ConnectionId::mint(Partition::random(partitions)),
-        Some(key) => {
-            let seed = format!("response\n{principal}\n{key}");
-            let hash = Sha256::digest(&seed);
-            let at = u16::from_be_bytes([hash[0], hash[1]]) % partitions.max(1);
-            ConnectionId::derived(Partition(at), seed.as_bytes())
-        }
-    };
-    connection_access(services, caller, id)
-}
-
-/// As the connection that a request was made on.
-pub fn connection_access(
-    services: ResponseServices<'_>,
-    caller: &Caller,
-    id: ConnectionId,
-) -> RequestAccess {
-    let principal = &caller.principal;
-    let issued = services.issuer.revocations.issue_time(principal, None);
-    let connection = ConnectionToken {
-        id,
-        principal: principal.to_string(),
-        protocol_version: baton_protocol::PROTOCOL_VERSION,
-        client: Default::default(),
-        agent: None,
-        rights: caller.rights().mark(),
-        issued,
-        expires: u64::MAX,
-    };
-    RequestAccess {
-        connection,
-        grant: PresentedToken::Absent,
-        without_connection: false,
-        caller: caller.clone(),
-    }
-}
-
 const CLOSED: &str = "session_closed";
 
-/// A message that did not lead to what was asked for.
-fn refused(outcome: MethodOutcome) -> GatewayError {
-    if let Some(refusal) = outcome.refusal() {
-        return refusal.into();
-    }
-    let error = match outcome {
-        MethodOutcome::Answer(answer) => RpcError::of(&answer.into_message()),
-        _ => None,
-    };
-    match error {
-        Some(error) => error.into_fault(),
-        None => fault(
-            FaultKind::Failed,
-            "server_error",
-            None,
-            "the request was lost",
-        ),
-    }
+fn unanswered(previous: &str, question: &str) -> GatewayError {
+    let text = format!(
+        "{previous} waits for an answer: send a function_call_output for {CALL}{question}, or a \
+         mcp_approval_response for {APPROVAL}{question}"
+    );
+    fault(FaultKind::Invalid, "no_tool_output", Some("input"), text)
 }
 
 fn unfinished(previous: &str) -> GatewayError {

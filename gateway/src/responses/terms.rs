@@ -47,6 +47,12 @@ pub struct ResponseTerms {
     pub fields: BTreeMap<String, Box<RawValue>>,
 }
 
+#[derive(Deserialize)]
+struct TermsMeta {
+    #[serde(rename = "baton/response")]
+    terms: Box<RawValue>,
+}
+
 impl ResponseTerms {
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(|value| value.get())
@@ -62,6 +68,21 @@ impl ResponseTerms {
         format!("{{\"{}\":{terms}}}", meta::RESPONSE)
     }
 
+    /// Of an answer to a question of the agent, if it came by this door.
+    pub fn of_answer(answer: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct AnswerMessage {
+            result: AnswerResult,
+        }
+        #[derive(Deserialize)]
+        struct AnswerResult {
+            #[serde(rename = "_meta")]
+            meta: TermsMeta,
+        }
+        let message: AnswerMessage = serde_json::from_slice(answer).ok()?;
+        serde_json::from_str(message.result.meta.terms.get()).ok()
+    }
+
     /// Of the user's message in a log, if it came by this door.
     pub fn of(echo: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
@@ -72,11 +93,6 @@ impl ResponseTerms {
         struct ContentWithTerms {
             #[serde(rename = "_meta")]
             meta: TermsMeta,
-        }
-        #[derive(Deserialize)]
-        struct TermsMeta {
-            #[serde(rename = "baton/response")]
-            terms: Box<RawValue>,
         }
         let chunk: MessageChunk = update::read(echo)?;
         serde_json::from_str(chunk.content.meta.terms.get()).ok()

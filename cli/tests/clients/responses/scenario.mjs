@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { createOpenResponses } from "@ai-sdk/open-responses";
-import { generateText, streamText } from "ai";
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 import OpenAI from "openai";
 
 const baseURL = process.argv[2];
@@ -55,6 +55,21 @@ async function open() {
   const told = await generateText({ model: baton("scripted"), prompt: "/think\n/count 2", maxRetries: 0 });
   assert.equal(told.text, words(2, 1));
   assert.equal(told.reasoningText, "thinking it over ");
+
+  // The library calls the function itself, and keeps the conversation, too.
+  const add = tool({
+    description: "adds two numbers",
+    inputSchema: jsonSchema({ type: "object", properties: { a: { type: "number" }, b: { type: "number" } } }),
+    execute: async ({ a, b }) => String(a + b),
+  });
+  const summed = await generateText({
+    model: baton("scripted"),
+    prompt: '/call functions add {"a": 1, "b": 2}',
+    tools: { add },
+    stopWhen: stepCountIs(3),
+    maxRetries: 0,
+  });
+  assert.equal(summed.text, "add says 3 ");
 
   const streamed = streamText({ model: baton("scripted"), prompt: "/count 3", maxRetries: 0 });
   let text = "";

@@ -130,6 +130,45 @@ def cancelled():
     check(client.responses.retrieve(begun.id).status == "cancelled", "it stays cancelled")
 
 
+def approvals():
+    asked = client.responses.create(model="scripted", input="/permission")
+    request = next(item for item in asked.output if item.type == "mcp_approval_request")
+    told = client.responses.create(
+        model="scripted",
+        previous_response_id=asked.id,
+        input=[{"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True}],
+    )
+    check(told.output_text == "permission allow_once ", told.output_text)
+    asked = client.responses.create(model="scripted", input="/permission")
+    call = next(item for item in asked.output if item.type == "function_call")
+    told = client.responses.create(
+        model="scripted",
+        previous_response_id=asked.id,
+        input=[{"type": "function_call_output", "call_id": call.call_id, "output": "reject_once"}],
+    )
+    check(told.output_text == "permission reject_once ", told.output_text)
+
+
+def functions():
+    tool = {
+        "type": "function",
+        "name": "add",
+        "description": "adds two numbers",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "strict": True,
+    }
+    called = client.responses.create(model="scripted", input='/call functions add {"a": 1}', tools=[tool])
+    call = next(item for item in called.output if item.type == "function_call")
+    check(call.name == "add" and call.arguments == '{"a":1}', call)
+    told = client.responses.create(
+        model="scripted",
+        previous_response_id=called.id,
+        input=[{"type": "function_call_output", "call_id": call.call_id, "output": "2"}],
+        tools=[tool],
+    )
+    check(told.output_text == "add says 2 ", told.output_text)
+
+
 def kept(response):
     items = client.responses.input_items.list(response.id)
     text = items.data[0].content[0].text
@@ -160,6 +199,8 @@ chain(streamed())
 asyncio.run(parallel(first))
 background()
 cancelled()
+approvals()
+functions()
 kept(first)
 failures()
 print("scenario passed")

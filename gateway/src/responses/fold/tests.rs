@@ -14,6 +14,7 @@ impl Scene {
         let name = ResponseName {
             session: SessionId::mint(Partition(1)),
             after: 1,
+            answers: false,
             asker: ConnectionId::mint(Partition(2)),
         };
         Self { name }
@@ -42,6 +43,7 @@ impl Scene {
         let content = json!({ "type": "text", "text": "hello", "_meta": meta });
         Event::Echo {
             by: self.name.asker.clone(),
+            at: None,
             message: said("user_message_chunk", "user-1", content),
         }
     }
@@ -53,6 +55,7 @@ impl Scene {
                 request: PROMPT_ID.into(),
                 via: DeliveryPath::OneShot,
                 trace: None,
+                at: None,
             },
             turn: true,
             message: answer.to_string().into(),
@@ -71,7 +74,7 @@ impl Scene {
         let mut fold = ResponseFold::new(self.name.clone(), None, Some(after));
         let mut text = Vec::new();
         for event in log {
-            fold.add(event, None);
+            fold.add(event);
             text.extend(fold.take_events().into_iter().flatten());
         }
         let text = String::from_utf8(text).unwrap();
@@ -82,7 +85,7 @@ impl Scene {
 
     fn object(&self, log: &[Event]) -> Value {
         let mut fold = ResponseFold::new(self.name.clone(), None, None);
-        log.iter().for_each(|event| fold.add(event, None));
+        log.iter().for_each(|event| fold.add(event));
         serde_json::from_slice(&fold.object()).unwrap()
     }
 }
@@ -291,4 +294,100 @@ fn what_is_no_text_is_named() {
         object["output"][0]["content"][0]["text"],
         "file:///a[image]"
     );
+}
+
+fn permission(id: &str) -> Event {
+    let options = json!([{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }]);
+    let params = json!({ "sessionId": "s", "toolCall": { "title": "rm" }, "options": options });
+    let method = "session/request_permission";
+    let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    Event::Request {
+        id: id.into(),
+        message: message.to_string().into(),
+    }
+}
+
+fn answer(id: &str, by: &ConnectionId) -> Event {
+    let terms = ResponseTerms {
+        at: 9,
+        model: "scripted".into(),
+        ..Default::default()
+    };
+    let meta: Value = serde_json::from_str(&terms.meta()).unwrap();
+    let message = json!({ "jsonrpc": "2.0", "id": id, "result": { "_meta": meta } });
+    Event::Answer {
+        id: id.into(),
+        by: Some(by.clone()),
+        message: message.to_string().into(),
+    }
+}
+
+#[test]
+fn a_question_ends_a_response() {
+    let scene = Scene::new();
+    let log = [
+        scene.begin(),
+        scene.echo(&[]),
+        words("a"),
+        permission("q"),
+        words("b"),
+    ];
+    let events = scene.events(&log, None);
+    let last = &events.last().unwrap()["response"];
+    assert_eq!(last["status"], "completed");
+    let items = last["output"].as_array().unwrap();
+    let kinds: Vec<&Value> = items.iter().map(|item| &item["type"]).collect();
+    assert_eq!(kinds, ["message", "function_call", "mcp_approval_request"]);
+    assert_eq!(
+        (&items[1]["call_id"], &items[2]["id"]),
+        (&json!("call_q"), &json!("mcpr_q"))
+    );
+    assert_eq!(items[0]["content"][0]["text"], "a");
+    for (at, event) in events.iter().enumerate() {
+        assert_eq!(event["sequence_number"], at);
+    }
+    assert_eq!(*last, scene.object(&log));
+}
+
+#[test]
+fn the_next_response_has_what_comes_after_the_question() {
+    let mut scene = Scene::new();
+    scene.name.answers = true;
+    let own = scene.name.asker.clone();
+    let end = scene.end(json!({ "result": { "stopReason": "end_turn" } }));
+    // Something was said before the answer was taken.
+    let log = [
+        permission("q"),
+        words("a"),
+        answer("q", &own),
+        words("b"),
+        end.clone(),
+    ];
+    let object = scene.object(&log);
+    assert_eq!(object["output"][0]["content"][0]["text"], "ab");
+    assert_eq!(
+        (&object["created_at"], &object["status"]),
+        (&json!(9), &json!("completed"))
+    );
+    let events = scene.events(&log, None);
+    assert_eq!(
+        *events.last().unwrap()["response"].as_object().unwrap(),
+        *object.as_object().unwrap()
+    );
+    // Two questions at once: the other one is next.
+    let log = [
+        permission("q"),
+        permission("r"),
+        answer("q", &own),
+        words("b"),
+    ];
+    let object = scene.object(&log);
+    assert_eq!(object["output"][0]["call_id"], "call_r");
+    // Somebody else was faster.
+    let other = ConnectionId::mint(Partition(3));
+    let object = scene.object(&[permission("q"), answer("q", &other), words("b")]);
+    assert_eq!(object["error"]["code"], "question_answered");
+    // The turn was over first.
+    let object = scene.object(&[permission("q"), end]);
+    assert_eq!(object["status"], "completed");
 }

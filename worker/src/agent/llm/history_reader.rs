@@ -256,6 +256,7 @@ mod tests {
             let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
             self.0.read(&Event::Echo {
                 by: connection,
+                at: None,
                 message: compose::update("s", update),
             });
         }
@@ -289,6 +290,7 @@ mod tests {
                     request: "1".into(),
                     via: DeliveryPath::Connection,
                     trace: None,
+                    at: None,
                 },
                 turn: true,
                 message: "{}".into(),
