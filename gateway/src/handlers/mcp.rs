@@ -86,6 +86,7 @@ impl McpSource<'_> {
     ) -> Result<Response<Body>, GatewayError> {
         let (app, headers) = (self.app, &self.parts.headers);
         trace::record_message(&trace::current(app.config.traces), Some(headers), &inbound);
+        app.config.top_use.count(&self.caller.principal, None);
         let params = serde_json::from_str(inbound.params());
         let params: Map<String, Value> = params.map_err(|_| GatewayError::NotAMessage(PARAMS))?;
         if inbound.request_id().is_some_and(|id| id.len() > MAX_ID) {
