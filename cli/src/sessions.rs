@@ -14,6 +14,7 @@ mod export;
 mod fork;
 mod import;
 mod list;
+mod portions;
 mod show;
 mod tail;
 mod terminal;
@@ -50,10 +51,12 @@ enum SessionsCommand {
     Fork(fork::ForkOptions),
     /// Delete a session; succeeds if it does not exist
     Delete(delete::DeleteOptions),
-    /// Write a session to standard output, one JSON object per line
+    /// Write a session to standard output, one JSON object per line, or in another form
     Export(export::ExportOptions),
-    /// Read a session from standard input, and print its new id
-    Import,
+    /// Read a session from standard input, or conversations of other tools from their files
+    ///
+    /// Prints the ids of the sessions, and what was left out to standard error.
+    Import(import::ImportOptions),
 }
 
 pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
@@ -63,7 +66,7 @@ pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
     let mut out = TerminalOutput::default();
     let outcome = match arguments.command {
         SessionsCommand::Export(options) => export::run(&server, &options, &mut out).await,
-        SessionsCommand::Import => import::run(&server, &mut out).await,
+        SessionsCommand::Import(options) => import::run(&server, &options, &mut out).await,
         SessionsCommand::Tail(options) => tail::run(&server, &options, &mut out).await,
         on_a_connection => {
             let connection = SessionsConnection::open(&server).await?;
@@ -89,6 +92,8 @@ async fn ask(
         SessionsCommand::Show(options) => show::run(connection, &options, out).await,
         SessionsCommand::Fork(options) => fork::run(connection, &options, out).await,
         SessionsCommand::Delete(options) => delete::run(connection, &options).await,
-        SessionsCommand::Tail(_) | SessionsCommand::Export(_) | SessionsCommand::Import => Ok(()),
+        SessionsCommand::Tail(_) | SessionsCommand::Export(_) | SessionsCommand::Import(_) => {
+            Ok(())
+        }
     }
 }

@@ -18,12 +18,21 @@ pub const USAGE: &str = "baton/usage";
 pub const KIND: &str = "baton/kind";
 /// An agent binds values to its session.
 pub const BIND: &str = "baton/bind";
+/// In the content of a prompt that Open Responses made: what its client asked for, to be reported
+/// back.
+pub const RESPONSE: &str = "baton/response";
+/// The MCP server that stands for functions which a client of Open Responses offers. Between Baton
+/// and the agent; no client answers for it.
+pub const FUNCTIONS_SERVER: &str = "baton:functions";
 /// The values that are bound to the session, for the agent.
 pub const BOUND: &str = "baton/bound";
 /// A content block that repeats the conversation so far.
 pub const TRANSCRIPT: &str = "baton/transcript";
 /// What the native agent keeps with its updates and questions, to go on from them.
 pub const LLM: &str = "baton/llm";
+
+/// Where an update that was imported comes from.
+pub const HISTORY: &str = "baton/history";
 
 /// In `clientInfo`, for the agent: Baton is between it and the client.
 pub const VIA: &str = "baton/via";

@@ -4,7 +4,8 @@
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
 --       11 urgent  12 inbox limit  13 keys to remember per owner  14 inbox limit in bytes
 --       15 reaches a closed session  16 is about another request  17 that one's key
---       18 'a' takes anything, 'w' only if the session has work, 'r' only repetitions
+--       18 'a' takes anything, 'w' only if the session has work, 'r' only repetitions, a number
+--          only if the session rests and its log ends with that event
 --       19 nonce of the command, 4 bytes  20 owner of the key, 2 bytes  21 keys to remember in all
 --       22 nonces to remember
 -- Returns {'notfound'} {'conflict'} {'closed'} {'barred'} {'full'} {'unwatched', head}
@@ -67,6 +68,7 @@ local waiting = redis.call('HLEN', KEYS[2])
 if waiting > 0 then waiting = waiting - redis.call('HEXISTS', KEYS[2], name) end
 -- What runs is in the inbox until its end. One that only stays with its last worker has no work.
 if ARGV[18] == 'r' or ARGV[18] == 'w' and waiting == 0 then return { 'barred' } end
+if tonumber(ARGV[18]) and (waiting > 0 or ARGV[18] ~= m[2]) then return { 'barred' } end
 -- What ends things gets through to a session that is full of prompts, within reason. The bytes are counted again
 -- from nothing once nothing waits.
 local bytes = (waiting == 0 and 0 or tonumber(m[9])) + #ARGV[7]

@@ -6,6 +6,7 @@
 -- Returns {'notfound'} {'closed'} {'nosuchcut'} {'toodeep'} {'done', head, view}
 --@include view
 --@include peek
+--@include lineage
 --@include lists
 --@include stored
 local prefix = string.match(KEYS[1], '^.-}:')
@@ -33,18 +34,8 @@ else
   if cut > head then return { 'nosuchcut' } end
 end
 
--- Which ancestor has which events: each up to a number, none that has nothing of its own here.
-local lineage = redis.call('GET', prefix .. 'l:' .. ARGV[1]) or '0 0'
-local depth, inherited = string.match(lineage, '^(%d+) (%d+)')
-if tonumber(depth) >= tonumber(ARGV[6]) then return { 'toodeep' } end
-local lines, covered = {}, 0
-for ancestor, upto in string.gmatch(lineage, '\n(%S+) (%d+)') do
-  if covered < cut then
-    covered = math.min(tonumber(upto), cut)
-    lines[#lines + 1] = string.format('\n%s %d', ancestor, covered)
-  end
-end
-if tonumber(inherited) < cut then lines[#lines + 1] = string.format('\n%s %d', ARGV[1], cut) end
+local depth, lines = continued(prefix, ARGV[1], cut)
+if depth > tonumber(ARGV[6]) then return { 'toodeep' } end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -83,7 +74,7 @@ if ARGV[13] == '1' then set('bound', p[9]) end
 -- Not watching yet: whoever asks something of it first is told to see to that.
 redis.call('HSET', KEYS[3], 'r:' .. ARGV[4], string.format('%dc', cut + 1))
 redis.call('SET', KEYS[4],
-  string.format('%d %d %s %s', tonumber(depth) + 1, cut, ARGV[1], view) .. table.concat(lines))
+  string.format('%d %d %s %s', depth, cut, ARGV[1], view) .. lines)
 redis.call('SADD', KEYS[5], ARGV[2])
 redis.call('ZADD', prefix .. 'rest', now, ARGV[2])
 list(prefix, ARGV[2], ARGV[3], ARGV[5], now)

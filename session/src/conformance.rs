@@ -26,6 +26,7 @@ pub mod moves;
 pub mod nearly;
 pub mod outbox;
 pub mod releases;
+pub mod reports;
 pub mod revocations;
 pub mod routes;
 pub mod scene;
@@ -131,6 +132,7 @@ macro_rules! for_each_case {
                 the_creating_command_can_be_joined
                 a_command_is_accepted_with_number_head_and_way
                 the_same_request_joins_the_first
+                what_is_for_a_session_at_rest_is_taken_by_no_other
                 a_key_used_for_something_else_is_a_conflict
                 an_unknown_or_foreign_session_is_not_found
                 commands_wait_in_order
@@ -187,7 +189,9 @@ macro_rules! for_each_case {
                 only_its_holder_publishes_a_session
                 nobody_else_takes_what_is_being_adopted
                 an_adoption_that_is_given_up_is_forgotten
-                adopting_and_publishing_can_be_repeated;
+                adopting_and_publishing_can_be_repeated
+                what_is_adopted_may_share_a_log
+                only_a_log_of_its_own_principal_is_shared;
             outbox:
                 posts_are_numbered_from_one
                 a_repeated_post_returns_the_first
@@ -245,6 +249,10 @@ macro_rules! for_each_case {
                 a_topic_can_be_taken_up_again
                 every_listener_hears
                 a_full_sink_is_told_that_it_missed_something;
+            reports:
+                the_last_report_of_a_process_counts_as_long_as_it_lasts
+                a_process_hears_what_it_is_asked_with_its_next_report
+                who_holds_a_session_is_told_to_its_owner;
             spending:
                 a_name_is_spent_once
                 of_many_who_spend_at_once_one_is_first
@@ -327,6 +335,7 @@ mod tests {
             include_str!("conformance/revocations.rs"),
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
+            include_str!("conformance/reports.rs"),
             include_str!("conformance/spending.rs"),
             include_str!("conformance/storage.rs"),
             include_str!("conformance/streams.rs"),

@@ -142,7 +142,14 @@ fn the_measures_are_printed_for_every_crate() {
     let printed = house(&[], Path::new(PROJECT));
     let text = String::from_utf8(printed.stdout).unwrap();
     for name in [
-        "protocol", "session", "gateway", "worker", "client", "cli", "all",
+        "protocol",
+        "histories",
+        "session",
+        "gateway",
+        "worker",
+        "client",
+        "cli",
+        "all",
     ] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
     }

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Extension, Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_protocol::limits;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
+use self::histories::HistoryWish;
 use self::import::{BoundFields, SessionImport};
 use self::lines::BodyLines;
 use crate::app::App;
@@ -29,6 +31,7 @@ use crate::error::GatewayError;
 use crate::http::headers;
 use crate::limits::StorageBudget;
 
+mod histories;
 mod import;
 mod lines;
 #[cfg(test)]
@@ -136,12 +139,17 @@ impl SessionExport {
 pub async fn import(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    wish: Result<Query<HistoryWish>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response<Body>, GatewayError> {
     let reservation = app.inflight.of(&caller.principal);
     let mut lines = BodyLines::new(body, caller.allowance.clone(), reservation);
-    let taken = take_in(&app, &caller, &headers, &mut lines).await;
+    let taken = if headers::is_type(&headers, baton_histories::CONTENT_TYPE) {
+        histories::take_in(&app, &caller, wish, &mut lines).await
+    } else {
+        take_in(&app, &caller, &headers, &mut lines).await
+    };
     if taken.is_err() {
         lines.discard();
     }

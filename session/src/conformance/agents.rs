@@ -131,6 +131,7 @@ pub async fn an_agent_that_sessions_came_of_is_deserted(store: &Arc<dyn Store>) 
         id: here.id.clone(),
         principal: here.principal.clone(),
         record: record.clone(),
+        shares: None,
     };
     let claimant = here.claimant(LONG);
     assert!(store.adopt(&adoption, &claimant).await.unwrap());

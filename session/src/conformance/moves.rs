@@ -8,7 +8,7 @@ use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, update, updates};
 use crate::route::DeliveryPath;
 use crate::store::{
     AdoptRequest, AppendOutcome, AppendRequest, AttachOutcome, ClaimToken, Claimant,
-    EnqueueOutcome, SessionRecord, SessionSetup, Store,
+    EnqueueOutcome, SessionRecord, SessionSetup, SharedLog, Store,
 };
 
 fn record(scene: &Scene) -> SessionRecord {
@@ -37,6 +37,20 @@ async fn adopt(scene: &Scene, claimant: &Claimant) -> bool {
         id: scene.id.clone(),
         principal: scene.principal.clone(),
         record: record(scene),
+        shares: None,
+    };
+    scene.store.adopt(&adoption, claimant).await.unwrap()
+}
+
+async fn adopt_sharing(scene: &Scene, with: &Scene, upto: u64, claimant: &Claimant) -> bool {
+    let adoption = AdoptRequest {
+        id: scene.id.clone(),
+        principal: scene.principal.clone(),
+        record: record(scene),
+        shares: Some(SharedLog {
+            with: with.id.clone(),
+            upto,
+        }),
     };
     scene.store.adopt(&adoption, claimant).await.unwrap()
 }
@@ -274,6 +288,67 @@ pub async fn adopting_and_publishing_can_be_repeated(store: &Arc<dyn Store>) {
     }
     assert_eq!(scene.head().await, 1);
     scene.lists_only(&scene).await;
+}
+
+pub async fn what_is_adopted_may_share_a_log(store: &Arc<dyn Store>) {
+    let older = Scene::created(store).await;
+    older.talk("one").await;
+    older.talk("two").await;
+    let scene = older.heir();
+    let claimant = scene.claimant(LONG);
+    for _ in 0..2 {
+        assert!(adopt_sharing(&scene, &older, 3, &claimant).await);
+    }
+    let hidden = store.record(&scene.id, &scene.principal).await;
+    assert_eq!(hidden.unwrap(), None);
+    let events = vec![said(&scene.id, "other")];
+    let outcome = scene.write(&scene.append(&claimant.token, 4, events)).await;
+    let done = AppendOutcome::Done {
+        head: 4,
+        released: false,
+    };
+    assert_eq!(outcome, done);
+    assert!(publish(&scene, &claimant.token).await);
+    assert_eq!(scene.words().await, ["one", "other"]);
+    assert_eq!(older.words().await, ["one", "two"]);
+    store.enqueue(&scene.prompt("1")).await.unwrap();
+    let head = scene.claim().await.head;
+    assert_eq!(head, 4);
+    // One that is given up leaves nothing that keeps the other's log.
+    let given_up = older.heir();
+    let claimant = given_up.claimant(OVER);
+    assert!(adopt_sharing(&given_up, &older, 6, &claimant).await);
+    assert!(older.delete().await);
+    older.forget().await;
+    assert_eq!(scene.words().await, ["one", "other"]);
+    assert_eq!(older.events(1).await.len(), 3);
+}
+
+pub async fn only_a_log_of_its_own_principal_is_shared(store: &Arc<dyn Store>) {
+    let older = Scene::created(store).await;
+    older.talk("one").await;
+    let scene = older.heir();
+    let claimant = scene.claimant(LONG);
+    assert!(
+        !adopt_sharing(&scene, &older, 4, &claimant).await,
+        "not so far"
+    );
+    let unknown = older.heir();
+    assert!(!adopt_sharing(&scene, &unknown, 1, &claimant).await);
+    let stranger = Scene {
+        principal: "somebody else".into(),
+        ..older.heir()
+    };
+    assert!(!adopt_sharing(&stranger, &older, 3, &claimant).await);
+    store.enqueue(&older.prompt("2")).await.unwrap();
+    let token = older.claim().await.token;
+    let begun = vec![begin(2, &older.creator, DeliveryPath::Connection)];
+    older.write(&older.append(&token, 4, begun)).await;
+    assert!(
+        !adopt_sharing(&scene, &older, 4, &claimant).await,
+        "the turn runs"
+    );
+    assert!(adopt_sharing(&scene, &older, 3, &claimant).await);
 }
 
 pub async fn a_record_says_where_modes_and_options_changed(store: &Arc<dyn Store>) {

@@ -227,6 +227,7 @@ pub async fn a_session_from_elsewhere_counts_once_it_is_there(store: &Arc<dyn St
             updated: 1_700_000_000_000,
             ..SessionRecord::default()
         },
+        shares: None,
     };
     let claimant = scene.claimant(LONG);
     for _ in 0..2 {

@@ -122,7 +122,7 @@ pub trait GatewayStore: Send + Sync + 'static {
 
     /// Begins to take in a session from elsewhere: the caller holds it and appends its log. Nobody
     /// else sees it before it is published, and if it never is, housekeeping forgets it. False if
-    /// the id is taken.
+    /// the id is taken, or the principal has no session whose log could be shared so far.
     async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool>;
 
     /// The session is complete: it becomes visible, and is released. False if it is not the

@@ -105,6 +105,17 @@ pub struct AdoptRequest {
     pub id: SessionId,
     pub principal: String,
     pub record: SessionRecord,
+    /// It continues a part of the log of another session of the principal, which is in the same
+    /// partition.
+    pub shares: Option<SharedLog>,
+}
+
+/// The events that a session has in common with another, up to one that is not part of a running
+/// turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLog {
+    pub with: SessionId,
+    pub upto: u64,
 }
 
 /// How much a principal has.

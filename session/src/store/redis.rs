@@ -48,6 +48,7 @@ mod pubsub;
 mod renewals;
 mod replicas;
 mod reply;
+mod reports;
 mod requests;
 mod restored;
 mod revocation;

@@ -193,6 +193,7 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
             id: stranger.id.clone(),
             principal: stranger.principal.clone(),
             record: record.expect("it is there"),
+            shares: None,
         };
         let claimant = stranger.claimant(LONG);
         assert!(store.adopt(&adoption, &claimant).await?);

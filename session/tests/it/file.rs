@@ -354,6 +354,7 @@ async fn an_adoption_ends_with_its_process() -> anyhow::Result<()> {
         id: scene.heir().id,
         principal: scene.principal.clone(),
         record: record.expect("a record"),
+        shares: None,
     };
     let claimant = scene.claimant(LONG);
     assert!(store.adopt(&adoption, &claimant).await?);

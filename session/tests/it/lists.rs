@@ -39,6 +39,7 @@ async fn settle(
         id: id.clone(),
         principal: like.principal.clone(),
         record,
+        shares: None,
     };
     let claimant = like.claimant(LONG);
     assert!(store.adopt(&adoption, &claimant).await.expect("an answer"));

@@ -169,6 +169,7 @@ async fn a_full_redis_forks_nothing_and_lets_sessions_be_deleted() -> anyhow::Re
             id: stranger.id.clone(),
             principal: stranger.principal.clone(),
             record: record.expect("it is there"),
+            shares: None,
         };
         let before = content(&server).await?;
         limit(&server, 1).await?;

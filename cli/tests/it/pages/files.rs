@@ -5,7 +5,15 @@ use std::path::Path;
 
 use super::{pages, project, read};
 
-const CRATES: [&str; 6] = ["protocol", "session", "gateway", "worker", "client", "cli"];
+const CRATES: [&str; 7] = [
+    "protocol",
+    "histories",
+    "session",
+    "gateway",
+    "worker",
+    "client",
+    "cli",
+];
 
 fn sources(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("a readable folder") {

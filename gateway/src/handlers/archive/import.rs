@@ -73,34 +73,45 @@ impl<'a> SessionImport<'a> {
         keeps: Option<&SessionId>,
         record: SessionRecord,
     ) -> Result<SessionImport<'a>, GatewayError> {
-        let claimant = Claimant {
-            worker: WorkerId(random_text(12).into()),
-            agent: record.agent.clone(),
-            token: ClaimToken::random(),
-            lease: LEASE,
-            takes_over: None,
-        };
+        let claimant = holder(&record);
         let fits = |id: &&SessionId| id.partition().0 < app.store.partitions();
         let other = || SessionId::mint(Partition::random(app.store.partitions()));
         let mut adoption = AdoptRequest {
             id: keeps.filter(fits).cloned().unwrap_or_else(other),
             principal: caller.principal.to_string(),
             record,
+            shares: None,
         };
         while !app.store.adopt(&adoption, &claimant).await? {
             adoption.id = other();
         }
-        Ok(Self {
+        let renamed = adoption.id != *named;
+        Ok(Self::of(app, adoption, claimant, renamed))
+    }
+
+    /// Under this very id, and with the beginning of another's log if there is one. `None` if the
+    /// id is taken.
+    pub async fn adopt(
+        app: &'a App,
+        adoption: AdoptRequest,
+    ) -> Result<Option<SessionImport<'a>>, GatewayError> {
+        let claimant = holder(&adoption.record);
+        let adopted = app.store.adopt(&adoption, &claimant).await?;
+        Ok(adopted.then(|| Self::of(app, adoption, claimant, false)))
+    }
+
+    fn of(app: &'a App, adoption: AdoptRequest, claimant: Claimant, renamed: bool) -> Self {
+        Self {
             app,
-            renamed: adoption.id != *named,
+            renamed,
             session: adoption.id,
             claimant,
             nonce: Nonce::random(),
             renewed: Instant::now(),
-            written: 0,
+            written: adoption.shares.map_or(0, |shared| shared.upto),
             waiting: Vec::new(),
             bytes: 0,
-        })
+        }
     }
 
     /// `weight`: the bytes it came in.
@@ -110,8 +121,9 @@ impl<'a> SessionImport<'a> {
                 turn,
                 message: readdress(&message, self.session.as_str()),
             },
-            Event::Echo { by, message } if self.renamed => Event::Echo {
+            Event::Echo { by, at, message } if self.renamed => Event::Echo {
                 by,
+                at,
                 message: readdress(&message, self.session.as_str()),
             },
             event => event,
@@ -172,6 +184,16 @@ impl<'a> SessionImport<'a> {
         } else {
             Err(lost())
         }
+    }
+}
+
+fn holder(record: &SessionRecord) -> Claimant {
+    Claimant {
+        worker: WorkerId(random_text(12).into()),
+        agent: record.agent.clone(),
+        token: ClaimToken::random(),
+        lease: LEASE,
+        takes_over: None,
     }
 }
 

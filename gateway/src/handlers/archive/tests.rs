@@ -45,6 +45,7 @@ async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
     let answer = import(
         State(app.unwrap()),
         Extension(Caller::anonymous()),
+        Ok(Query(HistoryWish::default())),
         headers,
         body.into(),
     )

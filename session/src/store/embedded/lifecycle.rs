@@ -150,11 +150,24 @@ impl<S: StorageBackend> EmbeddedStore<S> {
             // Forks still share the log of a session that had this id.
             return Ok(false);
         }
-        let session = StoredSession::adopt(adoption, claimant);
-        self.save(&[
-            StoreChange::Session(id, &session),
-            StoreChange::Used(ExpiryKind::Unseen, &log, None, Some(session.used)),
-        ])?;
+        let mut session = StoredSession::adopt(adoption, claimant);
+        let mut lineage = Vec::new();
+        if let Some(shared) = &adoption.shares {
+            let with = state.session(&self.backend, &shared.with)?;
+            let Some(origin) = with.and_then(|it| it.shared(shared, &adoption.principal)) else {
+                return Ok(false);
+            };
+            let inherited = self.backend.lineage(&shared.with)?;
+            lineage = lineage::continued(&inherited, &shared.with, shared.upto);
+            session.continues(origin);
+        }
+        let mut changes = vec![StoreChange::Session(id, &session)];
+        if !lineage.is_empty() {
+            changes.push(StoreChange::Shares(id, &lineage));
+        }
+        let unseen = StoreChange::Used(ExpiryKind::Unseen, &log, None, Some(session.used));
+        changes.push(unseen);
+        self.save(&changes)?;
         state.insert(id.clone(), session);
         Ok(true)
     }

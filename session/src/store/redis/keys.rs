@@ -72,6 +72,8 @@
 //! - `ns:{revoked}:until` (zset): their subjects, by when they end (s)
 //! - `ns:{revoked}:by:<letter>:<principal>` (zset): the subjects of those that a caller has asked
 //!   for itself, by when they end (s); l logouts, r renewals, e connections given up
+//! - `ns:{reports}:all` (hash): process → when it ends (ms), a space, what it says of itself
+//! - `ns:{reports}:orders` (hash): the same, with what it is asked to do
 //! - `ns:{format}:restored` (string): what was drawn when all of this was last restored from a
 //!   backup, see `restored.rs`
 //! - `ns:{format}:store` (string): the number of the format that all of this has, see `format.rs`,
@@ -250,6 +252,14 @@ impl RedisKeys {
 
     pub fn revoked_until(&self) -> String {
         format!("{}:{{revoked}}:until", self.namespace)
+    }
+
+    pub fn reports(&self) -> String {
+        format!("{}:{{reports}}:all", self.namespace)
+    }
+
+    pub fn orders(&self) -> String {
+        format!("{}:{{reports}}:orders", self.namespace)
     }
 
     pub fn format(&self) -> String {

@@ -3,7 +3,9 @@
 use super::RedisStore;
 use super::scripts::{ScriptCall, scripts};
 use crate::id::SessionId;
-use crate::store::{AdoptRequest, ClaimToken, Claimant, Result, SessionRecord, SessionSetup};
+use crate::store::{
+    AdoptRequest, ClaimToken, Claimant, MAX_FORK_DEPTH, Result, SessionRecord, SessionSetup,
+};
 
 impl RedisStore {
     pub(super) async fn record_of(
@@ -49,8 +51,13 @@ impl RedisStore {
         claimant: &Claimant,
     ) -> Result<bool> {
         let record = &adoption.record;
-        let call = ScriptCall::new(&scripts().adopt)
-            .key(self.keys.session(&adoption.id))
+        let mut call = ScriptCall::new(&scripts().adopt).key(self.keys.session(&adoption.id));
+        if let Some(shared) = &adoption.shares {
+            call = call
+                .key(self.keys.lineage(&adoption.id))
+                .key(self.keys.forks(&shared.with));
+        }
+        let mut call = call
             .arg(adoption.id.as_str())
             .arg(&adoption.principal)
             .arg(&record.agent)
@@ -66,6 +73,12 @@ impl RedisStore {
             .arg(&*claimant.token.0)
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64);
+        if let Some(shared) = &adoption.shares {
+            call = call
+                .arg(shared.with.as_str())
+                .num(shared.upto)
+                .num(MAX_FORK_DEPTH as u64);
+        }
         // Before there is anything to wait for.
         self.mention_agent(&record.agent).await?;
         Ok(self.run(call).await?.optional_number()? == 1)

@@ -29,6 +29,10 @@ impl LuaScript {
                 include_str!("../../../lua/hand_over.lua"),
             )
             .replace("--@include known", include_str!("../../../lua/known.lua"))
+            .replace(
+                "--@include lineage",
+                include_str!("../../../lua/lineage.lua"),
+            )
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
             .replace("--@include page", include_str!("../../../lua/page.lua"))
             .replace("--@include peek", include_str!("../../../lua/peek.lua"))
@@ -134,6 +138,10 @@ scripts!(
     revoke,
     revocations,
     spend,
+    report,
+    reports,
+    order,
+    worker_of,
     format,
     restored,
 );

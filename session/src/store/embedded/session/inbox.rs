@@ -60,7 +60,8 @@ impl StoredSession {
         match request.takes {
             InboxAdmission::Anything => {}
             InboxAdmission::MoreWork if has_work => {}
-            InboxAdmission::MoreWork | InboxAdmission::Repetitions => {
+            InboxAdmission::AtRest(head) if head == self.head && self.inbox.is_empty() => {}
+            InboxAdmission::MoreWork | InboxAdmission::Repetitions | InboxAdmission::AtRest(_) => {
                 return EnqueueOutcome::Barred;
             }
         }

@@ -14,7 +14,7 @@ use crate::route::DeliveryPath;
 use crate::settings_history;
 use crate::store::{
     AdoptRequest, ClaimToken, Claimant, ForkOutcome, ForkRequest, ListPosition, MAX_FORK_DEPTH,
-    SessionRecord, SessionSetup, SessionSummary,
+    SessionRecord, SessionSetup, SessionSummary, SharedLog,
 };
 
 impl StoredSession {
@@ -192,6 +192,24 @@ impl StoredSession {
             standing: SessionStatus::Arriving(now),
             ..Self::default()
         }
+    }
+
+    /// Where a session that shares this one's log comes from; `None` if it may not.
+    pub fn shared(&self, shared: &SharedLog, principal: &str) -> Option<ForkOrigin> {
+        let ancestors = self.origin.as_ref().map_or(0, |origin| origin.generation);
+        let (head, _) = self.between_turns();
+        let may = self.is_for(principal) && shared.upto <= head && ancestors < MAX_FORK_DEPTH;
+        may.then(|| ForkOrigin {
+            parent: shared.with.clone(),
+            cut: shared.upto,
+            generation: ancestors + 1,
+            view: Bytes::new(),
+        })
+    }
+
+    pub fn continues(&mut self, origin: ForkOrigin) {
+        self.head = origin.cut;
+        self.origin = Some(origin);
     }
 
     /// Whether this is how the caller's own adoption has begun.
