@@ -75,6 +75,8 @@ pub struct Turn {
     replay: Mutex<TurnReplay>,
     requests: AtomicU64,
     waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
+    /// The client's answer to the last question for a terminal, until it was heard.
+    opened_terminal: Mutex<Option<Box<RawValue>>>,
     cancel: CancellationToken,
     interrupted: bool,
     functions: ClientFunctions,
@@ -123,6 +125,7 @@ impl Turn {
             replay: Mutex::new(replay),
             requests: AtomicU64::new(0),
             waiting: Mutex::new(waiting.collect()),
+            opened_terminal: Mutex::default(),
             cancel: CancellationToken::new(),
             interrupted,
             functions: ClientFunctions::default(),
@@ -324,7 +327,14 @@ impl Turn {
             AskOutcome::Before(seq) => self.answer_at(seq).await?,
             AskOutcome::Waiting(reply) => reply.await.map_err(|_| turn_ended())?,
         };
+        self.take_opened_terminal();
         answer.outcome
+    }
+
+    /// The client's answer to a question for a terminal that came when nobody waited for it any
+    /// more, because the turn was being cancelled.
+    pub fn take_opened_terminal(&self) -> Option<Box<RawValue>> {
+        self.opened_terminal.locked().take()
     }
 
     fn ask(&self, name: String, method: &str, params: Box<RawValue>) -> AskOutcome {
@@ -399,6 +409,11 @@ impl Turn {
         match waiting.reply.take() {
             Some(reply) => {
                 let id = answer.id.clone();
+                let asked = rpc::client_call(&waiting.message);
+                if asked.is_ok_and(|it| it.method == Method::CreateTerminal.name()) {
+                    let opened = answer.outcome.as_ref().ok().cloned();
+                    *self.opened_terminal.locked() = opened;
+                }
                 let _ = reply.send(answer);
                 all.remove(id.as_str());
             }

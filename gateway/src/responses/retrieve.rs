@@ -46,17 +46,22 @@ impl<'a> KnownResponse<'a> {
             .await?;
         let record = record.filter(|record| caller.rights().allow(&record.agent));
         record.ok_or_else(unknown)?;
-        let place = ResponsePlace::of(&**services.store, &name).await?;
-        let queued = match place {
-            ResponsePlace::Absent => Some(queued(services, &name).await?.ok_or_else(unknown)?),
-            _ => None,
-        };
+        let mut waiting = None;
+        if ResponsePlace::of(&**services.store, &name).await? == ResponsePlace::Absent {
+            waiting = queued(services, &name).await?;
+            // It may have begun between the two looks, and left the inbox.
+            let is_gone = waiting.is_none()
+                && ResponsePlace::of(&**services.store, &name).await? == ResponsePlace::Absent;
+            if is_gone {
+                return Err(unknown());
+            }
+        }
         let call = DoorCall::again(services.methods, caller, name.asker.clone());
         Ok(Self {
             services,
             name,
             call,
-            queued,
+            queued: waiting,
         })
     }
 

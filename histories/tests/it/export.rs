@@ -21,7 +21,9 @@ fn archive(tool: SourceTool, file: &[u8]) -> Vec<u8> {
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
     {
-        let (kind, message) = match serde_json::from_slice::<HistoryLine>(line).expect("a line") {
+        let (kind, message) = match serde_json::from_slice::<HistoryLine<Value>>(line)
+            .expect("a line")
+        {
             HistoryLine::Session(_) if !head.is_null() => break,
             HistoryLine::Session(found) => {
                 head = json!({

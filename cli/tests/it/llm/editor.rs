@@ -1,6 +1,7 @@
 //! A client with files and terminals, which answers what it is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -106,13 +107,21 @@ impl Editor {
         }
     }
 
+    /// The next message, if there is one soon. It is answered in any case.
+    pub async fn next_within(&mut self, limit: Duration) -> Option<Value> {
+        let event = tokio::time::timeout(limit, self.stream.next()).await.ok()?;
+        Some(
+            self.take(event.expect("the stream goes on").message())
+                .await,
+        )
+    }
+
     pub async fn next(&mut self) -> Value {
-        let message = self
-            .stream
-            .next()
-            .await
-            .expect("the stream goes on")
-            .message();
+        let event = self.stream.next().await.expect("the stream goes on");
+        self.take(event.message()).await
+    }
+
+    async fn take(&mut self, message: Value) -> Value {
         self.seen.push(message.clone());
         if message.get("id").is_some() && message.get("method").is_some() {
             let method = message["method"].as_str().unwrap_or_default();

@@ -4,7 +4,7 @@
 //!
 //! `make chaos AGENT=llm SECONDS=600 SEED=7` runs it for as long as you like.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

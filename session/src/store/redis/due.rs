@@ -13,7 +13,7 @@ use crate::store::{DueSessions, Result, WorkerId};
 use crate::sync::MutexExt as _;
 
 /// A worker looks every second. One that stands still is not told of sessions for longer than this.
-const OFFER_COUNTS: Duration = Duration::from_millis(2500);
+const OFFER_COUNTS: Duration = Duration::from_secs(5);
 
 /// Which connection answered last, by the key that was asked for. There is one for each partition
 /// and agent of this process.

@@ -131,12 +131,17 @@ async fn find_terminal(context: TurnContext<'_>, call: &mut CallRecord) {
     }
     let before = call.asked.iter().find(|asked| asked.method == create);
     let asked = before.map(|asked| asked.id.clone());
-    let Some(asked) = asked.or_else(|| context.turn.abandoned_request(create)) else {
-        return;
+    let asked = asked.or_else(|| context.turn.abandoned_request(create));
+    let answer = match asked {
+        Some(asked) => {
+            let answer = context.turn.resume_request(&asked);
+            let answer = tokio::time::timeout(CREATE_PATIENCE, answer).await;
+            answer.ok().and_then(Result::ok)
+        }
+        // It came in the moment in which the turn was cancelled.
+        None => context.turn.take_opened_terminal(),
     };
-    let answer = context.turn.resume_request(&asked);
-    let answer = tokio::time::timeout(CREATE_PATIENCE, answer).await;
-    if let Ok(Ok(answer)) = answer {
+    if let Some(answer) = answer {
         let created: Value = serde_json::from_str(answer.get()).unwrap_or_default();
         call.terminal = created["terminalId"].as_str().map(str::to_owned);
     }
@@ -152,7 +157,10 @@ fn unknown_view(tool: &str) -> ToolView {
 
 async fn carry_out(tool: &ToolCall, run: &mut CallRun<'_>) -> Result<ToolOutcome, TurnEnds> {
     match tool {
-        ToolCall::ReadFile(call) => Ok(call.run(run).await),
+        ToolCall::ReadFile(call) => match run.permit(&[]).await? {
+            Some(rejected) => Ok(rejected),
+            None => Ok(call.run(run).await),
+        },
         ToolCall::WriteFile(call) => call.run(run).await,
         ToolCall::EditFile(call) => call.run(run).await,
         ToolCall::RunCommand(call) => call.run(run).await,

@@ -97,9 +97,12 @@ impl LocalProcess {
         let input = ClosableInput::new(input, closed.clone());
         let hold = ProcessHold {
             process,
-            _closes_input: closed.drop_guard(),
+            _closes_input: closed.clone().drop_guard(),
         };
-        let transport = RequestLimit::new(IntoTransport::into_transport((output, input)));
+        let transport = RequestLimit::new(
+            IntoTransport::into_transport((output, input)),
+            closed.clone(),
+        );
         let service = rmcp::serve_client(handler, transport).await;
         let service = service.map_err(|error| {
             let said = hold.process.log.last_stderr().join(" ");

@@ -11,6 +11,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 /// Requests that wait for their answers to be read.
 const MAX_OPEN: usize = 32;
@@ -22,11 +23,14 @@ pub struct RequestLimit<T> {
     open: VecDeque<OwnedSemaphorePermit>,
     /// Came, and waits for room until then.
     next: Option<(RxJsonRpcMessage<RoleClient>, Instant)>,
+    /// The connection is to end, also if something is being written to it.
+    given_up: CancellationToken,
 }
 
 impl<T> RequestLimit<T> {
-    pub fn new(transport: T) -> Self {
+    pub fn new(transport: T, given_up: CancellationToken) -> Self {
         Self {
+            given_up,
             transport,
             room: Arc::new(Semaphore::new(MAX_OPEN)),
             open: VecDeque::new(),
@@ -70,6 +74,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for RequestLimit<T> {
                     tracing::warn!(
                         "an MCP server asks more than it reads answers to: it is given up"
                     );
+                    self.given_up.cancel();
                     return None;
                 };
                 self.open.push_back(permit);
@@ -134,7 +139,7 @@ mod tests {
     }
 
     async fn answered(reads: bool) -> i64 {
-        let mut limited = RequestLimit::new(Flood { asked: 0, reads });
+        let mut limited = RequestLimit::new(Flood { asked: 0, reads }, CancellationToken::new());
         for _ in 0..1000 {
             let Some(JsonRpcMessage::Request(request)) = limited.receive().await else {
                 break;

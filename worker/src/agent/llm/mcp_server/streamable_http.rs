@@ -22,6 +22,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::EntryFields;
@@ -83,16 +84,18 @@ impl WebServer {
         handler: McpHandler,
     ) -> Result<RunningService<RoleClient, McpHandler>, String> {
         let http = self.http()?;
+        // Its messages are posted one by one, and none of them waits for ever.
+        let given_up = CancellationToken::new();
         let service = if self.is_sse {
             let admits = |url: &Url| self.admitted.admits_url(url);
             let transport = SseTransport::open(http, &self.url, &self.headers, admits).await?;
-            rmcp::serve_client(handler, RequestLimit::new(transport)).await
+            rmcp::serve_client(handler, RequestLimit::new(transport, given_up)).await
         } else {
             let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str());
             config.custom_headers = self.headers.clone();
             config.max_sse_event_size = MAX_MESSAGE;
             let transport = StreamableHttpClientTransport::with_client(http, config);
-            rmcp::serve_client(handler, RequestLimit::new(transport)).await
+            rmcp::serve_client(handler, RequestLimit::new(transport, given_up)).await
         };
         service.map_err(|error| error.to_string())
     }
@@ -233,6 +236,11 @@ impl StreamableHttpClient for McpHttp {
         }
         if !status.is_success() {
             let why = refusal(response).await;
+            // A server that was started again, and says it in words of its own.
+            let says_session = why.to_lowercase().contains("session");
+            if status == StatusCode::BAD_REQUEST && session.is_some() && says_session {
+                return Err(StreamableHttpError::SessionExpired);
+            }
             return Err(StreamableHttpError::UnexpectedServerResponse(why.into()));
         }
         let is_empty = response
