@@ -1,6 +1,6 @@
 # The commands a newcomer needs: make run, make check, make test.
 
-.PHONY: run build setup check test lint charts deploy-test agents-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
+.PHONY: run build setup check test lint charts deploy-test agents-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs bench
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -57,9 +57,16 @@ SECONDS ?= 180
 SEED ?= $(shell date +%s)
 STORE ?= redis
 LOSS ?= 0
+ifeq ($(AGENT),llm)
+# Workers of the built-in agent are killed at every kind of step.
+chaos:
+	MATRIX_SECONDS=$(SECONDS) MATRIX_SEED=$(SEED) \
+	  cargo test --release --locked -p baton --test it -- --nocapture no_kill_of_a_worker
+else
 chaos:
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) CHAOS_LOSS=$(LOSS) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
+endif
 
 # A long run in which everything stays the same: 200 sessions with a turn now and then and a fault every ten seconds,
 # for SECONDS, half an hour if not given. What is kept and what processes take may not grow.
@@ -89,6 +96,11 @@ upgrade-test:
 siege: SECONDS = 60
 siege:
 	./loadtests/siege/run --seconds $(SECONDS)
+
+# Baton beside the official server, with the limits of each figure: half an hour. ROUNDS=3 for a quick look.
+ROUNDS ?= 7
+bench:
+	./loadtests/bench/all --rounds $(ROUNDS)
 
 # Fuzzes every parser that strangers reach for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 600

@@ -7,6 +7,7 @@ import { Inbox } from './views/inbox.js';
 import { Login } from './views/login.js';
 import { Sessions } from './views/sessions.js';
 import { Talk } from './views/talk.js';
+import { Operators } from './views/operators.js';
 import { Boundary, Logo } from './views/parts.js';
 
 /** Words need no more than 25 pictures a second. */
@@ -40,24 +41,29 @@ class App extends Component {
     if (store.auth === 'out') return html`<${Login} store=${store} />`;
     const { view, session } = store.route;
     const waiting = store.waiting.length;
-    const shown = { talk: Talk, inbox: Inbox, connection: Connection, sessions: Sessions }[view];
+    const shown = { talk: Talk, inbox: Inbox, connection: Connection, sessions: Sessions,
+      operators: store.caller.admin ? Operators : Connection }[view];
     return html`
-      <div class="shell" data-view=${view} data-session=${session ? 'yes' : 'no'}>
+      <div class="shell" data-guest=${store.caller.shared ? 'yes' : 'no'} data-view=${view} data-session=${session ? 'yes' : 'no'}>
         <a class="skip" href="#main" onClick=${skip}>${t.skip}</a>
-        <aside class="side" aria-label=${t.sessionsList}>
+        ${!store.caller.shared && html`<aside class="side" aria-label=${t.sessionsList}>
           <header class="brand">
             <${Logo} /><strong>${t.name}</strong><${ConnectionState} store=${store} />
           </header>
           <${Boundary}><${Sessions} store=${store} compact /><//>
-        </aside>
+        </aside>`}
         <main id="main" class="main" tabindex="-1">
           <${Boundary} key=${view + (session ?? '')}><${shown} store=${store} /><//>
         </main>
         <nav class="nav" aria-label=${t.name}>
+          ${store.caller.shared && html`<span class="guest-brand"><${Logo} /><strong>${t.name}</strong></span>`}
           <${Tab} store=${store} view="talk" href=${talkHref(store)} label=${t.talk} />
-          <${Tab} store=${store} view="sessions" href="#/sessions" label=${t.sessions} />
-          <${Tab} store=${store} view="inbox" href="#/inbox" label=${t.inbox} count=${waiting} />
+          ${!store.caller.shared && html`
+            <${Tab} store=${store} view="sessions" href="#/sessions" label=${t.sessions} />
+            <${Tab} store=${store} view="inbox" href="#/inbox" label=${t.inbox} count=${waiting} />`}
           <${Tab} store=${store} view="connection" href="#/connection" label=${t.connection} />
+          ${store.caller.admin && html`<${Tab} store=${store} view="operators" href="#/operators" label=${t.operators} />`}
+          <span class="nav-state"><${ConnectionState} store=${store} /></span>
         </nav>
         <div class="toasts" role="status" aria-live="polite">
           ${store.toasts.map((toast) => html`

@@ -17,6 +17,7 @@
  * @property {string} [path] `/acp`, or `/acp/NAME` for an agent
  * @property {() => Promise<string|null>} [credential] the value of `Authorization`; a ticket is bought
  *   with it before each socket. Without it the browser's login cookie counts
+ * @property {boolean} [names] the gateway that serves a socket is named in `gateway`
  * @property {object} [clientInfo] name, title, version
  * @property {object} [capabilities] of `initialize`
  */
@@ -57,6 +58,8 @@ export class BatonClient extends EventTarget {
     this.cursor = null;
     /** @type {any} the answer to `initialize` */
     this.agent = null;
+    /** The name of the gateway that serves the socket, if that was asked for. */
+    this.gateway = '';
     this.resumed = 0;
     this.received = 0;
     /** @type {SeenEvent[]} the last events, newest last */
@@ -170,7 +173,7 @@ export class BatonClient extends EventTarget {
   url() {
     const url = new URL(this.options.path ?? '/acp', this.options.origin ?? location.href);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
-    url.search = '?resume=1';
+    url.search = this.options.names ? '?resume=1&names=1' : '?resume=1';
     return url.href;
   }
 
@@ -274,6 +277,10 @@ export class BatonClient extends EventTarget {
   receive(text) {
     const envelope = JSON.parse(text);
     const { cursor, message, reset } = envelope;
+    if (envelope.gateway) {
+      this.gateway = envelope.gateway;
+      return this.say('event', null);
+    }
     if (cursor !== undefined) this.cursor = cursor;
     this.received += 1;
     const kind = message ? (message.method ?? 'answer') : reset ? 'reset' : 'position';

@@ -41,3 +41,22 @@ export function remember(name, value) {
     // A browser that keeps nothing: it is a convenience.
   }
 }
+
+/** Where a tab was when its user went to log in elsewhere. */
+export function rememberPlace(hash) {
+  try {
+    sessionStorage.setItem('baton.place', hash);
+  } catch {
+    // It begins at the beginning.
+  }
+}
+
+export function takePlace() {
+  try {
+    const place = sessionStorage.getItem('baton.place');
+    sessionStorage.removeItem('baton.place');
+    return place === null || place.startsWith('#/') ? place : '#/';
+  } catch {
+    return null;
+  }
+}

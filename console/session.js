@@ -4,6 +4,9 @@ import { t } from './texts.js';
 
 const UNFINISHED_ESCAPE = /\u001b(?:\[[0-9;?]{0,40})?$/;
 
+const MOST_TERMINALS = 50;
+const MOST_OUTPUT = 100000;
+
 let nextKey = 1;
 export const newKey = () => nextKey++;
 
@@ -25,6 +28,13 @@ export class Session {
     /** The timer, and then the request, that brings questions here. */
     this.askingSoon = 0;
     this.resuming = false;
+    /** The timer of the next look at who runs it. */
+    this.finding = 0;
+    /** Names of workers that have run it while this page looked, the last one first. */
+    this.workers = [];
+    /** What its tokens said, and how many there were. */
+    this.token = null;
+    this.tokens = 0;
     this.version = 0;
     this.reset();
   }
@@ -32,6 +42,8 @@ export class Session {
   reset() {
     this.turns = [];
     this.tools = new Map();
+    /** What terminals of the agent have printed, by their id. */
+    this.terminals = new Map();
     this.commands = [];
     this.modes = null;
     this.config = [];
@@ -46,6 +58,18 @@ export class Session {
     /** Of the turn that began last. */
     this.turnName = '';
     this.version += 1;
+  }
+
+  /** What a token says is for everybody to read: who has it may use it, so it is not kept. */
+  noteToken(given) {
+    try {
+      const [, claims] = given.token.split('.');
+      const text = atob(claims.replaceAll('-', '+').replaceAll('_', '/'));
+      this.token = JSON.parse(text);
+      this.tokens += 1;
+    } catch {
+      // None was given.
+    }
   }
 
   get name() {
@@ -112,12 +136,14 @@ export class Session {
 
   chunk(kind, content, messageId) {
     let last = this.turns.at(-1)?.items.at(-1);
-    const goesOn = last?.kind === kind && (!messageId || !last.messageId || last.messageId === messageId);
-    if (kind === 'user' && !goesOn) {
+    const isSame = !messageId || !last?.messageId || last.messageId === messageId;
+    const goesOn = last?.kind === kind && isSame;
+    const isPart = kind === 'user' && last?.kind === 'content' && last.by === 'user' && isSame;
+    if (kind === 'user' && !goesOn && !isPart) {
       this.beginTurn();
       last = null;
     }
-    if (content?.type !== 'text') return this.add('content', { by: kind, content });
+    if (content?.type !== 'text') return this.add('content', { by: kind, content, messageId });
     if (!goesOn) last = this.add(kind, { text: '', messageId, blocks: new Blocks() });
     // What only terminals understand may come in two parts.
     const text = (last.held ?? '') + words(content.text);
@@ -129,14 +155,26 @@ export class Session {
 
   tool(update) {
     const known = this.tools.get(update.toolCallId);
+    this.terminal(update._meta);
     if (!known) {
-      const item = this.add('tool', { call: { ...update } });
+      const item = this.add('tool', { call: { ...update }, terminals: this.terminals });
       this.tools.set(update.toolCallId, item);
       return;
     }
     const given = Object.entries(update).filter(([, value]) => value !== undefined && value !== null);
     known.call = { ...known.call, ...Object.fromEntries(given) };
     this.touch(known, known.turn);
+  }
+
+  /** What a terminal of the agent has printed: its end, of which there may be much. */
+  terminal(meta) {
+    const { terminal_output: output, terminal_exit: exit } = meta ?? {};
+    const id = words(output?.terminal_id ?? exit?.terminal_id);
+    if (!id) return;
+    if (!this.terminals.has(id) && this.terminals.size >= MOST_TERMINALS) this.terminals.delete(this.terminals.keys().next().value);
+    const known = this.terminals.get(id) ?? { text: '', exit: null };
+    const text = (known.text + words(output?.data)).slice(-MOST_OUTPUT);
+    this.terminals.set(id, { text, exit: exit ? words(exit.signal ?? exit.exit_code) : known.exit });
   }
 
   plan(entries) {

@@ -1,8 +1,9 @@
 // What the page knows: sessions, their turns, and the questions of agents. It is changed here, by what
 // arrives, and shown by views/. Nothing of it outlives the page: the history is in Baton.
 import { BatonClient } from './baton-client.js';
+import { Watcher } from './watcher.js';
 import { list, oneLine, words } from './markdown.js';
-import { forgetAll, remember, rememberIn, remembered } from './memory.js';
+import { forgetAll, remember, rememberIn, rememberPlace, remembered, takePlace } from './memory.js';
 import { Session, newKey } from './session.js';
 import { t } from './texts.js';
 
@@ -11,6 +12,7 @@ const WATCHED = 12;
 const UNDO_MS = 6000;
 /** How long another client that was asked has to show it, before this page asks to be asked. */
 const TAKE_CONTROL_MS = 250;
+const LOOK_MS = 2000;
 
 const CAPABILITIES = {
   fs: { readTextFile: false, writeTextFile: false },
@@ -34,6 +36,8 @@ export class Store {
     this.search = '';
     /** @type {'unknown'|'in'|'out'} */
     this.auth = 'unknown';
+    /** Where people log in, if there is an identity provider for them. */
+    this.provider = null;
     /** Somebody was in, whose sessions and words this page may hold. */
     this.entered = false;
     this.listeners = new Set();
@@ -41,11 +45,28 @@ export class Store {
     /** Where the tab of the conversation leads back to. */
     this.lastTalk = this.route.session ? location.hash : '#/';
     this.drafts = new Map();
+    /** Files that wait to be sent, likewise. */
+    this.attachments = new Map();
+    /** What the gateway says this page may do. @type {{observe?: boolean, admin?: boolean, shared?: string|null, login?: boolean, shares?: boolean, demo?: boolean}} */
+    this.caller = {};
+    /** What operators see, and why they do not. */
+    this.cluster = null;
+    this.clusterError = '';
     this.client = new BatonClient({
       clientInfo: { name: 'baton-console', title: 'Baton console', version: '1' },
-      capabilities: CAPABILITIES,
+      capabilities: CAPABILITIES, names: true,
     });
     this.listen();
+    window.addEventListener('hashchange', () => this.go(parseRoute()));
+    window.addEventListener('storage', ({ key, newValue }) => {
+      if (key === 'baton.login' && newValue) this.startAgain();
+    });
+    document.addEventListener('visibilitychange', () => this.looked());
+  }
+
+  /** It shows, and changes nothing. */
+  get readOnly() {
+    return !!this.caller.observe;
   }
 
   listen() {
@@ -67,15 +88,7 @@ export class Store {
       this.agentsError = detail.message;
       this.changed();
     });
-    client.addEventListener('refused', () => {
-      this.auth = 'out';
-      this.changed();
-    });
-    window.addEventListener('hashchange', () => this.go(parseRoute()));
-    window.addEventListener('storage', ({ key, newValue }) => {
-      if (key === 'baton.login' && newValue) this.startAgain();
-    });
-    document.addEventListener('visibilitychange', () => this.looked());
+    client.addEventListener('refused', () => this.out());
   }
 
   changed() {
@@ -84,17 +97,40 @@ export class Store {
 
   // ---- getting in ----
 
-  /** Asks for the agents: the answer tells whether this page may come in. */
+  /** Asks what it may do: the answer tells whether this page may come in. */
   async start() {
-    const response = await fetch('/v1/agents', { cache: 'no-store' }).catch(() => null);
+    if (this.route.join) await this.join(this.route.join);
+    const response = await fetch('/v1/caller', { cache: 'no-store' }).catch(() => null);
     if (response?.status === 401 || response?.status === 403) {
-      this.auth = 'out';
+      this.out();
     } else if (response?.ok) {
-      this.agents = (await response.json()).agents;
+      this.caller = await response.json();
+      await this.refreshAgents();
       this.enter();
     } else {
       setTimeout(() => this.start(), 1500);
     }
+    this.changed();
+  }
+
+  /** A link that shares a session becomes a cookie, and leaves no trace in this browser's history. */
+  async join(token) {
+    history.replaceState(null, '', '#/');
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await fetch('/v1/shares/open', { method: 'POST', headers, body: JSON.stringify({ token }) }).catch(() => null);
+    const opened = answer?.ok ? await answer.json() : null;
+    history.replaceState(null, '', opened ? `#/s/${opened.sessionId}` : '#/login/link');
+    this.route = parseRoute();
+    // Other tabs of this browser are this guest now.
+    if (opened) remember('baton.login', String(Date.now()));
+  }
+
+  /** Whoever it is has to log in: how, the gateway says. */
+  async out() {
+    this.auth = 'out';
+    this.changed();
+    const response = await fetch('/v1/login-methods', { cache: 'no-store' }).catch(() => null);
+    if (response?.ok) this.provider = (await response.json()).provider;
     this.changed();
   }
 
@@ -111,9 +147,10 @@ export class Store {
     if (!answer) return t.loginUnreachable;
     if (answer.status === 403) return t.loginForbidden;
     if (!answer.ok) return t.loginFailed;
-    const response = await fetch('/v1/agents', { cache: 'no-store' }).catch(() => null);
+    const response = await fetch('/v1/caller', { cache: 'no-store' }).catch(() => null);
     if (!response?.ok) return t.cookieRefused;
-    this.agents = (await response.json()).agents;
+    this.caller = await response.json();
+    await this.refreshAgents();
     forgetAll();
     // Each login has its own name, so that other tabs hear of it.
     remember('baton.login', String(Date.now()));
@@ -126,10 +163,44 @@ export class Store {
     return '';
   }
 
+  /** At the provider's page: it leads back here, and no token does. @returns {Promise<string>} what is wrong */
+  async loginAtProvider() {
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await fetch('/v1/login/oidc', { method: 'POST', headers, body: '{}' }).catch(() => null);
+    if (!answer) return t.loginUnreachable;
+    if (!answer.ok) return t.loginFault.provider;
+    const { location: place } = await answer.json();
+    rememberPlace(this.route.fault ? '#/' : location.hash || '#/');
+    location.assign(place);
+    return '';
+  }
+
   enter() {
+    if (!this.entered) this.comeBack();
     this.auth = 'in';
     this.entered = true;
+    const { shared } = this.caller;
+    if (shared && !(this.client instanceof Watcher)) {
+      this.client = new Watcher(shared);
+      this.listen();
+      this.order = [shared];
+      if (this.route.session !== shared) location.replace(`#/s/${shared}`);
+      this.route = { view: 'talk', session: shared };
+      this.session(shared);
+    }
     this.client.open();
+  }
+
+  /** To where a login at the provider's page began. */
+  comeBack() {
+    const place = takePlace();
+    if (place === null) return;
+    forgetAll();
+    // Other tabs of this browser may show what was somebody else's.
+    remember('baton.login', String(Date.now()));
+    if (!['', '#/'].includes(location.hash)) return;
+    history.replaceState(null, '', place);
+    this.route = parseRoute();
   }
 
   /** Nothing of what was shown stays in this page: the next to log in may be somebody else. */
@@ -150,6 +221,8 @@ export class Store {
   // ---- where the page is ----
 
   go(route) {
+    // In a page that was open before: what it shows may be somebody else's.
+    if (route.join) return void this.join(route.join).then(() => location.reload());
     this.route = route;
     if (route.view === 'talk') this.lastTalk = location.hash || '#/';
     if (route.session) this.show(route.session);
@@ -158,6 +231,12 @@ export class Store {
 
   get current() {
     return this.route.session ? this.sessions.get(this.route.session) : null;
+  }
+
+  /** The one that is shown, or was shown last. */
+  get lastSession() {
+    const [, id] = /^#\/s\/(.+)$/.exec(this.lastTalk) ?? [];
+    return this.current ?? (id ? this.sessions.get(decoded(id)) ?? null : null);
   }
 
   session(id) {
@@ -186,6 +265,7 @@ export class Store {
     if (!this.agents?.length) this.refreshAgents();
     if (this.listed) return;
     this.listed = true;
+    if (this.caller.shared) return this.load(this.session(this.caller.shared));
     if (this.route.session) await this.load(this.session(this.route.session));
     await this.list();
     this.watchRecent();
@@ -229,6 +309,7 @@ export class Store {
 
   /** What a turn does, whoever has asked for it. */
   turn(session, { state, own, turn, asked, answered, stopReason, error }) {
+    if (state !== 'idle') this.findWorker(session);
     const ran = session.state === 'working' || session.state === 'waiting';
     session.state = state;
     session.version += 1;
@@ -257,6 +338,26 @@ export class Store {
     this.badge();
   }
 
+  /** Who runs it, as long as somebody looks: after a takeover it is another. */
+  async findWorker(session) {
+    if (session.finding || this.lastSession !== session || document.hidden) return;
+    session.finding = setTimeout(() => {
+      session.finding = 0;
+      if (['working', 'waiting'].includes(session.state)) this.findWorker(session);
+    }, LOOK_MS);
+    const response = await fetch(`/v1/sessions/${encodeURIComponent(session.id)}/worker`, { cache: 'no-store' }).catch(() => null);
+    const worker = response?.ok ? (await response.json()).worker : null;
+    if (!worker || worker === session.workers[0]) return;
+    session.workers = [worker, ...session.workers].slice(0, 5);
+    session.version += 1;
+    this.changed();
+  }
+
+  /** Of a demonstration: kill -9, and nothing else. */
+  killWorker(session) {
+    return this.attempt(() => post('/v1/demo/kill', { session: session.id }));
+  }
+
   settled(id) {
     const question = this.questions.get(id);
     this.questions.delete(id);
@@ -281,7 +382,7 @@ export class Store {
    * for each, because the answer may be that somebody else was asked.
    */
   async askForQuestions(session) {
-    if (session.attached !== 'open' || document.hidden || session.resuming) return;
+    if (this.readOnly || session.attached !== 'open' || document.hidden || session.resuming) return;
     const unknown = [...session.asked].filter((id) => !this.questions.has(id) && !session.askedFor.has(id));
     if (!unknown.length) return;
     for (const id of unknown) session.askedFor.add(id);
@@ -377,11 +478,13 @@ export class Store {
     session.reset();
     session.queued = queued;
     this.changed();
-    if (!session.cwd) await this.list();
+    if (!session.cwd && !this.caller.shared) await this.list();
     try {
-      const params = { sessionId: session.id, cwd: session.cwd || '/', mcpServers: [] };
+      const watched = { sessionId: session.id, _meta: { 'baton/observe': true } };
+      const params = this.readOnly ? watched : { sessionId: session.id, cwd: session.cwd || '/', mcpServers: [] };
       const result = await this.client.request('session/load', params);
       this.opened(session, result);
+      if (session.state === 'working') this.findWorker(session);
     } catch (error) {
       session.attached = null;
       session.error = t.loadFailed(oneLine(error.message));
@@ -389,13 +492,52 @@ export class Store {
     this.badge();
   }
 
-  resume(session) {
+  async resume(session) {
     const params = { sessionId: session.id, cwd: session.cwd, mcpServers: [] };
-    return this.client.request('session/resume', params).catch(() => null);
+    const result = await this.client.request('session/resume', params).catch(() => null);
+    session.noteToken(result?._meta?.['baton/session']);
+    return result;
+  }
+
+  // ---- sharing ----
+
+  /** @returns {Promise<{link: string, expiresAt: string}|null>} */
+  share(session, expiresIn) {
+    return this.attempt(async () => {
+      const { token, expiresAt } = await post('/v1/shares', { sessionId: session.id, expiresIn });
+      // Browsers send what is behind the # to nobody.
+      return { link: `${location.origin}/#/join/${token}`, expiresAt };
+    });
+  }
+
+  unshare(session) {
+    return this.attempt(async () => {
+      await ask(`/v1/shares/${encodeURIComponent(session.id)}`, { method: 'DELETE' });
+      this.toast(t.unshared);
+    });
+  }
+
+  // ---- operators ----
+
+  async refreshCluster() {
+    const response = await fetch('/v1/operator/cluster', { cache: 'no-store' }).catch(() => null);
+    this.clusterError = response?.ok ? '' : t.clusterAway;
+    if (response?.ok) this.cluster = await response.json();
+    this.changed();
+  }
+
+  /** @param {'drain'|'revoke'|'close'} what */
+  operate(what, body, told) {
+    return this.attempt(async () => {
+      await post(`/v1/operator/${what}`, body);
+      this.toast(told);
+      this.refreshCluster();
+    });
   }
 
   opened(session, result) {
     session.attached = 'open';
+    session.noteToken(result?._meta?.['baton/session']);
     session.modes = result?.modes ?? null;
     session.config = list(result?.configOptions);
     session.version += 1;
@@ -425,11 +567,11 @@ export class Store {
     return session;
   }
 
-  async prompt(session, text) {
-    const entry = { key: newKey(), text, id: null };
+  async prompt(session, text, files = []) {
+    const entry = { key: newKey(), text, files, id: null };
     session.queued.push(entry);
     session.version += 1;
-    const prompt = [{ type: 'text', text }];
+    const prompt = [...(text ? [{ type: 'text', text }] : []), ...files.map((file) => file.block)];
     const answer = this.client.request('session/prompt', { sessionId: session.id, prompt });
     entry.id = answer.id;
     this.changed();
@@ -448,7 +590,25 @@ export class Store {
     const entry = session.queued.shift();
     if (!entry) return;
     session.beginTurn();
-    session.add('user', { text: entry.text });
+    if (entry.text) session.add('user', { text: entry.text });
+    for (const { block } of entry.files) session.add('content', { by: 'user', content: block });
+  }
+
+  /** What may go along with a prompt. */
+  takes(session) {
+    const agent = this.agents?.find((one) => (session?.agent ? one.name === session.agent : one.default));
+    return agent?.capabilities?.promptCapabilities ?? this.client.agent?.agentCapabilities?.promptCapabilities ?? {};
+  }
+
+  /** The conversation before a turn goes on in a fork, with other words. */
+  async rephrase(session, turn, text) {
+    const before = session.turns[session.turns.indexOf(turn) - 1];
+    const files = turn.items.filter((item) => item.kind === 'content' && item.by === 'user');
+    const { cwd, agent, id } = session;
+    const child = before ? await this.fork(session, before) : await this.create({ cwd, agent, parent: id });
+    if (!child) return;
+    if (before) await this.load(child);
+    this.prompt(child, text, files.map((item) => ({ block: item.content })));
   }
 
   withdraw(session, entry) {
@@ -493,12 +653,13 @@ export class Store {
     const _meta = at ? { 'baton/fork': { atMessageId: at } } : undefined;
     const params = { sessionId: session.id, cwd: session.cwd, mcpServers: [], _meta };
     const result = await this.attempt(() => this.client.request('session/fork', params));
-    if (!result) return;
+    if (!result) return null;
     const { cwd, agent, id } = session;
     const child = this.adopt(result, { cwd, agent, parent: id });
     if (session.name !== t.untitled) child.title ||= session.title;
     child.attached = null;
     location.hash = `#/s/${child.id}`;
+    return child;
   }
 
   /** Final only after a while: until then it can be undone, also by leaving the page. */
@@ -555,5 +716,19 @@ function parseRoute() {
   const [view, id] = location.hash.replace(/^#\/?/, '').split('/');
   if (view === 's' && id) return { view: 'talk', session: decoded(id) };
   if (['sessions', 'inbox', 'connection'].includes(view)) return { view, session: null };
+  if (view === 'operators') return { view, session: null };
+  if (view === 'join' && id) return { view: 'talk', session: null, join: id };
+  if (view === 'login') return { view: 'talk', session: null, fault: id ?? '' };
   return { view: 'talk', session: null };
+}
+
+async function ask(url, options) {
+  const response = await fetch(url, { cache: 'no-store', ...options });
+  const body = await response.json().catch(() => null);
+  if (!response.ok) throw new Error(body?.error?.message ?? `status ${response.status}`);
+  return body;
+}
+
+function post(url, body) {
+  return ask(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 }

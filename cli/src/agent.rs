@@ -16,7 +16,7 @@ use baton_worker::agent::stdio::{
     environment,
 };
 use baton_worker::agent::{Agent, scripted::ScriptedAgent};
-use baton_worker::{AgentProcessMetrics, PerPrincipal, WorkspaceRoot};
+use baton_worker::{PerPrincipal, WorkerMetrics, WorkspaceRoot};
 use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
@@ -25,7 +25,7 @@ use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::ClientTrust;
 use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
-use crate::llm::LlmOptions;
+use crate::llm::{LlmOptions, LlmSurroundings};
 
 pub mod installed;
 pub mod known;
@@ -157,7 +157,7 @@ pub struct AgentSurroundings<'a> {
     pub kept: &'a [PathBuf],
     pub root: Option<&'a WorkspaceRoot>,
     pub clients: ClientTrust,
-    pub metrics: &'a AgentProcessMetrics,
+    pub metrics: &'a WorkerMetrics,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -444,14 +444,19 @@ impl AgentOptions {
         }
         let (environment, homes) = self.environment();
         let launch = self.launch(Vec::new(), environment, homes);
+        let metrics = around.metrics.models.clone();
         let mcp = McpLaunch::new(launch, self.sandbox_config(around));
-        let agent = self.llm.agent(mcp, self.agent_idle);
+        let agent = self.llm.agent(LlmSurroundings {
+            mcp,
+            idle: self.agent_idle,
+            metrics,
+        });
         Ok(agent.map_err(|fault| ConfigurationError(vec![fault]))?)
     }
 
     fn config(&self, command: Vec<String>, around: AgentSurroundings<'_>) -> StdioConfig {
         let (environment, homes) = self.environment();
-        let metrics = around.metrics.clone();
+        let metrics = around.metrics.agent_processes.clone();
         StdioConfig {
             launch: LaunchConfig {
                 sandbox: self.confined(&command, &environment, around),

@@ -17,6 +17,7 @@ use clap::{Arg, ArgAction, Command as Clap, value_parser};
 
 pub use self::apply::{ConfigProblem, FileSettings, matches, without_required};
 pub use self::file::ConfigFile;
+pub use self::suggest::nearest;
 use crate::roles::ROLES;
 
 mod apply;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use baton_gateway::admin::AdminListener;
 use baton_gateway::auth::{
-    ApiKeys, AuthMethod, BearerOptions, BearerTokens, ClaimPolicy, TokenType,
+    ApiKeys, AuthMethod, BearerOptions, BearerTokens, ClaimPolicy, OidcOptions, TokenType,
 };
 use baton_gateway::http::origins::AllowedOrigins;
 use baton_gateway::limits::CallerLimits;
@@ -19,6 +19,7 @@ use crate::admin::AdminOptions;
 use crate::agent_policy::ClientTrust;
 use crate::headings::{AUTHENTICATION, LIMITS, NETWORK};
 use crate::limits::LimitOptions;
+use crate::provider_login::ProviderLoginOptions;
 use crate::transport::{TransportContext, TransportOptions};
 
 #[derive(Args)]
@@ -137,6 +138,29 @@ pub struct EdgeOptions {
         help_heading = AUTHENTICATION
     )]
     auth_require: Vec<String>,
+    /// Claims that make an administrator, for --auth jwt
+    ///
+    /// One of them is enough. Administrators see and steer the whole cluster in the console.
+    /// Several are separated by semicolons.
+    #[arg(
+        long,
+        env = "BATON_AUTH_ADMIN",
+        value_delimiter = ';',
+        value_name = "CLAIM=VALUE",
+        help_heading = AUTHENTICATION
+    )]
+    auth_admin: Vec<String>,
+    /// Claims with which a client may only watch, for --auth jwt
+    ///
+    /// One of them is enough. Several are separated by semicolons.
+    #[arg(
+        long,
+        env = "BATON_AUTH_OBSERVE",
+        value_delimiter = ';',
+        value_name = "CLAIM=VALUE",
+        help_heading = AUTHENTICATION
+    )]
+    auth_observe: Vec<String>,
     /// Type (typ) of the tokens, for --auth jwt
     #[arg(
         long,
@@ -157,6 +181,8 @@ pub struct EdgeOptions {
         help_heading = AUTHENTICATION
     )]
     allow_agent: Vec<String>,
+    #[command(flatten)]
+    oidc: ProviderLoginOptions,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -256,7 +282,7 @@ impl EdgeOptions {
     /// Files that hold keys, or hashes of them.
     pub fn kept(&self) -> Vec<PathBuf> {
         let keys = self.auth_keys.iter().cloned();
-        let keys = keys.chain(self.transport.kept());
+        let keys = keys.chain(self.oidc.kept()).chain(self.transport.kept());
         keys.chain(self.admin.kept()).collect()
     }
 
@@ -318,6 +344,8 @@ impl EdgeOptions {
             );
         }
         let policy = self.policy(&mut faults);
+        let is_possible = self.auth == AuthKind::Jwt && !self.auth_require_dpop;
+        let oidc = self.oidc.read(is_possible, &mut faults);
         let auth = match self.auth {
             AuthKind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
@@ -333,7 +361,7 @@ impl EdgeOptions {
                 Some(path) => ApiKeys::open(path, policy).map(AuthMethod::Keys),
                 None => Err("--auth keys needs --auth-keys FILE".into()),
             },
-            AuthKind::Jwt => self.bearer(policy),
+            AuthKind::Jwt => self.bearer(policy, oidc),
         };
         match auth {
             Ok(auth) => (auth, faults),
@@ -352,9 +380,13 @@ impl EdgeOptions {
     fn policy(&self, faults: &mut Vec<String>) -> ClaimPolicy {
         let (policy, wrong) = ClaimPolicy::read(&self.auth_require, &self.allow_agent);
         faults.extend(wrong);
+        let (policy, wrong) = policy.with_roles(&self.auth_admin, &self.auth_observe);
+        faults.extend(wrong);
         if self.auth != AuthKind::Jwt {
             let tokens_only = [
-                (policy.requires_claims(), "--auth-require"),
+                (!self.auth_require.is_empty(), "--auth-require"),
+                (!self.auth_admin.is_empty(), "--auth-admin"),
+                (!self.auth_observe.is_empty(), "--auth-observe"),
                 (self.auth_typ != TokenTypeOption::Any, "--auth-typ"),
             ];
             for (_, option) in tokens_only.iter().filter(|(given, _)| *given) {
@@ -378,7 +410,7 @@ impl EdgeOptions {
         policy
     }
 
-    fn bearer(&self, policy: ClaimPolicy) -> Result<AuthMethod, String> {
+    fn bearer(&self, policy: ClaimPolicy, oidc: Option<OidcOptions>) -> Result<AuthMethod, String> {
         let (Some(issuer), Some(audience), Some(jwks)) =
             (&self.auth_issuer, &self.auth_audience, &self.auth_jwks)
         else {
@@ -395,6 +427,7 @@ impl EdgeOptions {
                 TokenTypeOption::AccessToken => TokenType::AccessToken,
             },
             policy,
+            oidc,
         })?;
         Ok(AuthMethod::Jwt(Box::new(bearer)))
     }

@@ -11,6 +11,7 @@ use baton_gateway::{App, GatewayMetrics, StopSignals};
 use baton_session::metrics::StoreMetrics;
 use baton_session::token::SigningKeys;
 use clap::Args;
+use serde_json::json;
 
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
@@ -19,6 +20,7 @@ use crate::exposure;
 use crate::headings::{AUTHENTICATION, LIMITS, NETWORK, SESSIONS};
 use crate::meters;
 use crate::options::{StoreOptions, agent_name_fault, check};
+use crate::reports::{self, ProcessIdentity};
 use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
@@ -143,6 +145,7 @@ pub async fn run(
     let store = arguments.store.connect(store_metrics).await?;
     let config = baton_gateway::GatewayConfig {
         default_agent: arguments.default_agent,
+        default_cwd: crate::options::current_directory(),
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
@@ -163,6 +166,19 @@ pub async fn run(
         ..Default::default()
     };
     let tls = config.transport.tls.is_some();
+    let (name, top) = (config.name.to_string(), config.top_use.clone());
+    let identity = ProcessIdentity {
+        process: name,
+        role: "gateway",
+    };
+    let registry = config.registry.clone();
+    reports::start(
+        identity,
+        store.clone(),
+        registry,
+        &stop,
+        move || json!({ "top": top.shown() }),
+    );
     let app = App::new(config, store, keys, auth, stop).await?;
     tracing::info!(address = %listener.local_addr()?, tls, "gateway listens");
     let served = baton_gateway::serve(listener, admin, app).await;

@@ -4,16 +4,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_worker::ModelMetrics;
 use baton_worker::agent::Agent;
 use baton_worker::agent::llm::LlmAgent;
-use baton_worker::agent::llm::config::LlmConfig;
+use baton_worker::agent::llm::config::{LlmConfig, ModelConfig};
 use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::llm::model::ModelProtocol;
 use baton_worker::agent::llm::provider::{ChatDialect, ModelKey, ModelProvider, ProviderConfig};
 use clap::{Args, ValueEnum};
 
+use self::file::{LEAST_CONTEXT, LlmFile};
 use crate::headings::LLM;
 use crate::secrets;
+
+mod file;
+mod table;
+
+/// What the agent gets from its worker.
+pub struct LlmSurroundings {
+    /// How MCP servers are started.
+    pub mcp: McpLaunch,
+    /// How long an idle session stays at its worker.
+    pub idle: Duration,
+    pub metrics: ModelMetrics,
+}
 
 #[derive(Args)]
 pub struct LlmOptions {
@@ -33,6 +47,12 @@ pub struct LlmOptions {
         help_heading = LLM
     )]
     llm_model: Vec<String>,
+    /// File in TOML with several endpoints and models, prices, limits and rules for tools
+    ///
+    /// See the page about the agent. It takes the place of --llm-url, --llm-model, --llm-protocol,
+    /// --llm-dialect and --llm-key-file; what it does not say is left to the other options.
+    #[arg(long, env = "BATON_LLM_CONFIG", value_name = "FILE", help_heading = LLM)]
+    llm_config: Option<PathBuf>,
     /// Protocol of the model endpoint
     #[arg(long, env = "BATON_LLM_PROTOCOL", default_value = "chat", help_heading = LLM)]
     llm_protocol: ProtocolOption,
@@ -91,22 +111,13 @@ enum ProtocolOption {
     Anthropic,
 }
 
-/// Shorter than what any model has to be told.
-const LEAST_CONTEXT: u64 = 1024;
-
 impl LlmOptions {
     /// The faults of these options, if they are used.
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if self.llm_url.is_none() {
-            let example = "--llm-url http://127.0.0.1:11434/v1";
-            faults.push(format!(
-                "--agent llm: name the model endpoint, such as {example}"
-            ));
-        }
-        if self.llm_model.iter().all(|name| name.trim().is_empty()) {
-            faults.push("--agent llm: name a model with --llm-model".into());
-        }
+        let mut faults = match &self.llm_config {
+            Some(_) => self.of_options_alone(),
+            None => self.missing(),
+        };
         if self.llm_context < LEAST_CONTEXT {
             faults.push(format!(
                 "--llm-context {}: must be {LEAST_CONTEXT} at least",
@@ -123,16 +134,55 @@ impl LlmOptions {
         faults.extend(self.dialect().err());
         faults.extend(self.key().err());
         faults.extend(self.system_prompt().err());
-        if faults.is_empty() {
+        faults.extend(self.file().err().into_iter().flatten());
+        if faults.is_empty() && self.llm_config.is_none() {
             let provider = self.provider().and_then(ModelProvider::new);
             faults.extend(provider.err().map(|fault| format!("--llm-url: {fault}")));
         }
         faults
     }
 
+    fn missing(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.llm_url.is_none() {
+            let example = "--llm-url http://127.0.0.1:11434/v1";
+            faults.push(format!(
+                "--agent llm: name the model endpoint, such as {example}"
+            ));
+        }
+        if self.llm_model.iter().all(|name| name.trim().is_empty()) {
+            faults.push("--agent llm: name a model with --llm-model".into());
+        }
+        faults
+    }
+
+    /// What the file says otherwise.
+    fn of_options_alone(&self) -> Vec<String> {
+        let given = [
+            ("--llm-url", self.llm_url.is_some()),
+            ("--llm-model", !self.llm_model.is_empty()),
+            ("--llm-dialect", self.llm_dialect.is_some()),
+            ("--llm-key-file", self.llm_key_file.is_some()),
+        ];
+        let given = given.iter().filter(|(_, given)| *given);
+        given
+            .map(|(flag, _)| format!("{flag}: with --llm-config the file says that"))
+            .collect()
+    }
+
     /// Files that agents and their tools must not read.
     pub fn kept(&self) -> Vec<PathBuf> {
-        self.llm_key_file.iter().cloned().collect()
+        let file = self.file().ok().flatten();
+        let keys = file.map(|file| file.kept).unwrap_or_default();
+        self.llm_key_file.iter().cloned().chain(keys).collect()
+    }
+
+    fn file(&self) -> Result<Option<LlmFile>, Vec<String>> {
+        let Some(path) = &self.llm_config else {
+            return Ok(None);
+        };
+        let key = secrets::llm_key().map(ModelKey::new);
+        LlmFile::read(path, key.as_ref(), self.llm_context).map(Some)
     }
 
     fn dialect(&self) -> Result<Option<ChatDialect>, String> {
@@ -183,28 +233,43 @@ impl LlmOptions {
         Ok(provider)
     }
 
-    fn config(&self, mcp: McpLaunch, idle: Duration) -> Result<LlmConfig, String> {
-        let mut models: Vec<String> = Vec::new();
+    fn models(&self) -> Vec<ModelConfig> {
+        let mut models: Vec<ModelConfig> = Vec::new();
         for name in self.llm_model.iter().map(|name| name.trim()) {
-            if !name.is_empty() && !models.iter().any(|known| known == name) {
-                models.push(name.to_owned());
+            if !name.is_empty() && !models.iter().any(|known| known.id == name) {
+                models.push(ModelConfig::named(name, self.llm_context));
             }
         }
+        models
+    }
+
+    fn config(&self, around: LlmSurroundings) -> Result<LlmConfig, String> {
+        let file = self.file().map_err(|faults| faults.join("; "))?;
+        let file = match file {
+            Some(file) => file,
+            None => LlmFile {
+                endpoints: vec![self.provider()?],
+                models: self.models(),
+                ..LlmFile::default()
+            },
+        };
         Ok(LlmConfig {
-            provider: self.provider()?,
-            mcp: Arc::new(mcp),
-            models,
-            context: self.llm_context,
-            system_prompt: self.system_prompt()?,
-            max_steps: self.llm_steps,
-            max_tool_output: self.llm_tool_output << 10,
-            idle,
+            endpoints: file.endpoints,
+            models: file.models,
+            system_prompt: file.system_prompt.or(self.system_prompt()?),
+            max_steps: file.steps.unwrap_or(self.llm_steps),
+            max_tool_output: file.tool_output.unwrap_or(self.llm_tool_output) << 10,
+            parallel_tools: file.parallel_tools.unwrap_or(true),
+            limits: file.limits,
+            rules: file.rules,
+            mcp: Arc::new(around.mcp),
+            idle: around.idle,
+            metrics: around.metrics,
         })
     }
 
-    /// `mcp`: how MCP servers are started. `idle`: how long an idle session stays at its worker.
-    pub fn agent(&self, mcp: McpLaunch, idle: Duration) -> Result<Arc<dyn Agent>, String> {
-        let agent = LlmAgent::new(self.config(mcp, idle)?)?;
+    pub fn agent(&self, around: LlmSurroundings) -> Result<Arc<dyn Agent>, String> {
+        let agent = LlmAgent::new(self.config(around)?)?;
         Ok(Arc::new(agent))
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A thread gives back no more often than this.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(200);
 
 thread_local! {
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };

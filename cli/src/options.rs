@@ -9,7 +9,7 @@ use baton_session::metrics::StoreMetrics;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
 use baton_worker::agent::Agent;
-use baton_worker::{AgentProcessMetrics, ReleaseHook, WorkerMetrics};
+use baton_worker::{ReleaseHook, WorkerMetrics};
 use clap::{Args, ValueEnum};
 
 use crate::agent::{AgentOptions, AgentSurroundings};
@@ -242,7 +242,7 @@ impl WorkerOptions {
         &self,
         kept: &[PathBuf],
         clients: ClientTrust,
-        metrics: &AgentProcessMetrics,
+        metrics: &WorkerMetrics,
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let root = self.mcp.root().0;
         let around = AgentSurroundings {
@@ -303,4 +303,11 @@ pub fn check(faults: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()
     } else {
         Err(ConfigurationError(faults).into())
     }
+}
+
+/// Where sessions live whose client names no directory.
+pub fn current_directory() -> String {
+    let directory = std::env::current_dir().ok();
+    let directory = directory.and_then(|path| path.into_os_string().into_string().ok());
+    directory.unwrap_or_else(|| "/".into())
 }

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -17,10 +17,12 @@ use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, SigningKeys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
+use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::banner::Banner;
+use self::demo::{DemoWorker, Demonstration};
 use crate::admin;
 use crate::agent_policy::ClientTrust;
 use crate::audit::AuditOptions;
@@ -30,10 +32,12 @@ use crate::headings::{NETWORK, STORAGE};
 use crate::key_file;
 use crate::meters;
 use crate::options::{WorkerOptions, check};
+use crate::reports::{self, ProcessIdentity};
 use crate::signals;
 use crate::telemetry::{Telemetry, TraceOptions};
 
 mod banner;
+mod demo;
 
 #[derive(Args)]
 pub struct ServeArguments {
@@ -54,6 +58,17 @@ pub struct ServeArguments {
         help_heading = STORAGE
     )]
     pub ephemeral: bool,
+    /// Run two workers and a Redis as processes of their own, to be killed from the console
+    ///
+    /// For a demonstration on this machine: everything is in memory, and everybody who reaches it
+    /// is an administrator. Needs redis-server.
+    #[arg(
+        long,
+        env = "BATON_DEMO",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = STORAGE
+    )]
+    pub demo: bool,
     /// Address and port to listen on
     #[arg(
         long,
@@ -80,6 +95,9 @@ const PACE: DrainPace = DrainPace {
     linger: Duration::ZERO,
 };
 
+/// A turn whose worker was killed goes on after so long.
+const DEMO_LEASE: Duration = Duration::from_secs(2);
+
 /// A person at a terminal waits for the end. Turns that are cut go on at the next start.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(500);
 
@@ -87,7 +105,17 @@ impl ServeArguments {
     pub fn faults(&self) -> Vec<String> {
         let (_, edge) = self.edge.auth(self.listen);
         let (_, transport) = self.edge.transport(self.listen);
-        [edge, transport, self.worker.faults(), self.traces.faults()].concat()
+        let all = [edge, transport, self.worker.faults(), self.traces.faults()];
+        [all.concat(), self.demo_faults()].concat()
+    }
+
+    /// Nobody but who sits here may kill what runs here.
+    fn demo_faults(&self) -> Vec<String> {
+        let local = self.edge.clients(self.listen) == ClientTrust::Local;
+        let fault = "--demo: only on this machine, with --auth none and a loopback --listen, \
+            and neither --allow-host nor --allow-origin";
+        let found = (self.demo && !local).then(|| fault.into());
+        found.into_iter().collect()
     }
 
     /// The paths that no session's directory may contain. On a single-user machine the data may be
@@ -123,7 +151,13 @@ pub async fn run(
         transport_faults,
         arguments.worker.faults(),
         arguments.traces.faults(),
+        arguments.demo_faults(),
     ])?;
+    if arguments.demo
+        && let Some(worker) = DemoWorker::from_environment().await?
+    {
+        return run_demo_worker(arguments, worker, stop).await;
+    }
     let listener = baton_gateway::listen(arguments.listen).with_context(|| {
         format!(
             "cannot listen on {}: is another baton running? Choose with --listen",
@@ -138,6 +172,14 @@ pub async fn run(
         keys,
         failed,
     } = open(&arguments)?;
+    let demonstration = if arguments.demo {
+        Some(Demonstration::start().await?)
+    } else {
+        None
+    };
+    let store = demonstration
+        .as_ref()
+        .map_or(store, |demo| demo.store.clone());
     if let Some(files) = files {
         let heard = admin.as_ref().map(admin::address).transpose()?;
         files.note_admin(heard.as_deref())?;
@@ -154,8 +196,10 @@ pub async fn run(
     let audit = arguments.audit.open(&mut registry)?;
     // The protected paths have to exist.
     let kept = arguments.kept_from_agents(clients, admin.as_ref());
-    let processes = &worker_metrics.agent_processes;
-    let agent = arguments.worker.agent(&kept, clients, processes).await?;
+    let agent = arguments
+        .worker
+        .agent(&kept, clients, &worker_metrics)
+        .await?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.
@@ -168,6 +212,8 @@ pub async fn run(
     let card = worker_config.card(&*agent);
     let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
+        default_cwd: crate::options::current_directory(),
+        demo: demonstration.as_ref().map(Demonstration::killer),
         origins: arguments.edge.origins(),
         console: arguments.edge.shows_console(),
         mcp: arguments.edge.mcp(),
@@ -185,13 +231,13 @@ pub async fn run(
     // After the gateway: the turns that it waits for need a worker.
     let worker_stop = CancellationToken::new();
     // Known before the first client asks.
-    store.register(&card, &worker_config.id, ALIVE).await?;
-    let worker = tokio::spawn(baton_worker::run(
-        store.clone(),
-        agent,
-        worker_config,
-        worker_stop.clone(),
-    ));
+    if demonstration.is_none() {
+        store.register(&card, &worker_config.id, ALIVE).await?;
+    }
+    let work = baton_worker::run(store.clone(), agent, worker_config, worker_stop.clone());
+    // Those of a demonstration are processes of their own.
+    let is_demonstration = demonstration.is_some();
+    let worker = tokio::spawn(async move { if is_demonstration { Ok(()) } else { work.await } });
     // The gateway cuts off what is still open when its grace is over; the worker has its own time
     // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
@@ -201,6 +247,16 @@ pub async fn run(
         ..stop
     };
     let interrupted = signals::interrupted()?;
+    let (name, top) = (config.name.to_string(), config.top_use.clone());
+    let identity = ProcessIdentity {
+        process: name,
+        role: if is_demonstration { "gateway" } else { "serve" },
+    };
+    let (registry, agent_card) = (config.registry.clone(), card.clone());
+    reports::start(identity, store.clone(), registry, &stop, move || {
+        let agent = json!({ "name": agent_card.name, "version": agent_card.version });
+        json!({ "top": top.shown(), "agent": agent })
+    });
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
     let banner = Banner {
@@ -231,8 +287,46 @@ pub async fn run(
         _ = hurry.cancelled() => {}
     }
     audit.close();
+    drop(demonstration);
     served?;
     Ok(())
+}
+
+/// A child of a demonstration: nothing but a worker.
+async fn run_demo_worker(
+    arguments: ServeArguments,
+    worker: DemoWorker,
+    stop: StopSignals,
+) -> anyhow::Result<()> {
+    let metrics = baton_worker::WorkerMetrics::default();
+    let mut registry = meters::registry();
+    metrics.register(&mut registry);
+    let clients = arguments.edge.clients(arguments.listen);
+    let agent = arguments.worker.agent(&[], clients, &metrics).await?;
+    let config = baton_worker::RunnerConfig {
+        id: worker.id,
+        lease: DEMO_LEASE,
+        ..arguments.worker.config(Duration::ZERO, metrics, clients)
+    };
+    let card = config.card(&*agent);
+    let identity = ProcessIdentity {
+        process: format!("worker-{}", config.id.0),
+        role: "worker",
+    };
+    let store = worker.store;
+    let abandoned = stop.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        abandoned.drain.cancel();
+    });
+    reports::start(
+        identity,
+        store.clone(),
+        Arc::new(registry),
+        &stop,
+        move || json!({ "agent": { "name": card.name, "version": card.version } }),
+    );
+    Ok(baton_worker::run(store, agent, config, stop.drain).await?)
 }
 
 struct EmbeddedServices {
@@ -245,7 +339,7 @@ struct EmbeddedServices {
 }
 
 fn open(arguments: &ServeArguments) -> anyhow::Result<EmbeddedServices> {
-    if arguments.ephemeral {
+    if arguments.ephemeral || arguments.demo {
         return Ok(EmbeddedServices {
             store: Arc::new(MemoryStore::default()),
             files: None,

@@ -9,6 +9,7 @@ use baton_gateway::StopSignals;
 use baton_session::metrics::StoreMetrics;
 use baton_worker::WorkerMetrics;
 use clap::Args;
+use serde_json::json;
 
 use crate::agent_policy::ClientTrust;
 use crate::audit::AuditOptions;
@@ -16,6 +17,7 @@ use crate::headings::{OBSERVABILITY, SESSIONS};
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
 use crate::probes::{self, WorkerProgress};
+use crate::reports::{self, ProcessIdentity};
 use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
@@ -77,13 +79,13 @@ pub async fn run(
     let audit = arguments.audit.open(&mut registry)?;
     let (registry, progress) = (Arc::new(registry), Arc::new(WorkerProgress::default()));
     telemetry.report(registry.clone());
+    let shown = registry.clone();
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
     let kept = arguments.kept_from_agents();
-    let processes = &metrics.agent_processes;
     let agent = tokio::select! {
-        agent = arguments.worker.agent(&kept, ClientTrust::Anybody, processes) => agent?,
+        agent = arguments.worker.agent(&kept, ClientTrust::Anybody, &metrics) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());
@@ -97,6 +99,18 @@ pub async fn run(
             .worker
             .config(grace, metrics, ClientTrust::Anybody)
     };
+    let card = config.card(&*agent);
+    let identity = ProcessIdentity {
+        process: format!("worker-{}", config.id.0),
+        role: "worker",
+    };
+    reports::start(
+        identity,
+        store.clone(),
+        shown,
+        &stop,
+        move || json!({ "agent": { "name": card.name, "version": card.version } }),
+    );
     let work = baton_worker::run(store, agent, config, stop.drain);
     let outcome = tokio::select! {
         outcome = work => outcome,

@@ -1,28 +1,71 @@
 // What a turn is made of: words, thoughts, plans, tool calls. Each item is drawn again only when it has
 // changed.
-import { Component, html } from '../vendor.js';
+import { Component, createRef, html } from '../vendor.js';
 import { t } from '../texts.js';
 import { list, oneLine, safeLink, withoutAnsi, words } from '../markdown.js';
+import { PICTURES, kilobytes } from '../attachments.js';
 import { Boundary, Code, ForkIcon, json } from './parts.js';
 
-const PICTURES = /^image\/(png|jpeg|gif|webp|avif)$/;
 const MOST_LINES = 400;
+/** Files that are longer are folded. */
+const SHOWN_FILE = 600;
 
 export class Turn extends Component {
-  shouldComponentUpdate(next) {
+  shouldComponentUpdate(next, state) {
     return next.version !== this.props.version || next.last !== this.props.last
-      || next.finished !== this.props.finished;
+      || next.finished !== this.props.finished || state.editing !== this.state.editing;
   }
 
-  render({ turn, onFork, finished }) {
+  render({ turn, onFork, onEdit, finished }, { editing }) {
+    const said = turn.items.find((item) => item.kind === 'user');
+    const edit = editing && said;
     return html`
       <section class="turn" aria-label=${t.talk}>
-        ${turn.items.map((item) => html`
-          <${Boundary} key=${item.key} version=${item.version}><${Item} item=${item} version=${item.version} /><//>`)}
+        ${turn.items.map((item) => (edit && item === said
+          ? html`<${Editor} key="editor" text=${said.text} onClose=${() => this.setState({ editing: false })}
+              onSend=${(text) => { this.setState({ editing: false }); onEdit(turn, text); }} />`
+          : html`<${Boundary} key=${item.key} version=${item.version}><${Item} item=${item} version=${item.version} /><//>`))}
         ${finished && onFork && html`
           <div class="turn-tools"><button class="link" onClick=${() => onFork(turn)}
-            aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button></div>`}
+            aria-label=${t.forkHere} title=${t.forkHere}><${ForkIcon} /> ${t.fork}</button>
+            ${said && onEdit && html`<button class="link edit" onClick=${() => this.setState({ editing: true })}
+              aria-label=${t.editHere} title=${t.editHere}>✎ ${t.edit}</button>`}</div>`}
       </section>`;
+  }
+}
+
+/** A prompt that is said again in other words. */
+class Editor extends Component {
+  constructor({ text }) {
+    super();
+    this.state = { text };
+    this.input = createRef();
+  }
+
+  componentDidMount() {
+    this.input.current.focus();
+  }
+
+  send() {
+    const text = this.state.text.trim();
+    if (text) this.props.onSend(text);
+  }
+
+  render({ onClose }, { text }) {
+    const onKeyDown = (event) => {
+      if (event.key === 'Escape') onClose();
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.send();
+    };
+    return html`
+      <form class="editor" onSubmit=${(event) => { event.preventDefault(); this.send(); }}>
+        <label class="hidden" for="editor">${t.editHere}</label>
+        <textarea id="editor" ref=${this.input} dir="auto" value=${text} aria-describedby="editor-hint"
+          rows=${Math.min(12, text.split('\n').length + 1)} onKeyDown=${onKeyDown}
+          onInput=${(event) => this.setState({ text: event.target.value })}></textarea>
+        <p id="editor-hint" class="muted">${t.editHint}</p>
+        <div class="row"><button class="primary" disabled=${!text.trim()}>${t.sendFork}</button>
+          <button type="button" onClick=${onClose}>${t.cancel}</button></div>
+      </form>`;
   }
 }
 
@@ -39,7 +82,7 @@ class Item extends Component {
         <details class="item thought"><summary>${t.thought}</summary>
           <div dir="auto">${item.blocks.grow(item.text)}</div></details>`;
       case 'plan': return html`<${Plan} entries=${item.entries} />`;
-      case 'tool': return html`<${Tool} call=${item.call} />`;
+      case 'tool': return html`<${Tool} call=${item.call} terminals=${item.terminals} />`;
       case 'content': return html`<div class=${`item ${item.by}`}><${Content} content=${item.content} /></div>`;
       case 'notice': return html`<div class="item notice" dir="auto"><strong>${oneLine(item.title)}</strong> ${oneLine(item.text, 2000)}</div>`;
       case 'end': return html`<div class="item end" data-failed=${item.failed ? 'yes' : 'no'} dir="auto">${oneLine(item.text, 2000)}</div>`;
@@ -60,34 +103,41 @@ function Plan({ entries }) {
     </div>`;
 }
 
-function Tool({ call }) {
+function Tool({ call, terminals }) {
   const status = call.status ?? 'pending';
   return html`
     <details class="item tool" data-status=${status}>
       <summary><span class="tool-kind">${oneLine(call.kind ?? t.tool, 20)}</span>
         <span class="tool-title" dir="auto">${oneLine(call.title) || t.tool}</span>
         <span class="tool-status">${t.status[status] ?? ''}</span></summary>
-      <${ToolBody} call=${call} />
+      <${ToolBody} call=${call} terminals=${terminals} />
     </details>`;
 }
 
-export function ToolBody({ call }) {
+export function ToolBody({ call, terminals }) {
   const locations = list(call.locations).slice(0, 20);
   return html`
     <div class="tool-body">
       ${locations.length > 0 && html`<p class="where" dir="ltr">
         ${locations.map(({ path, line }) => oneLine(line ? `${words(path)}:${words(line)}` : path)).join('  ')}</p>`}
       ${call.rawInput !== undefined && html`<p class="label">${t.input}</p><${Code} text=${withoutAnsi(json(call.rawInput))} />`}
-      ${list(call.content).map((part) => html`<${ToolContent} part=${part} />`)}
+      ${list(call.content).map((part) => html`<${ToolContent} part=${part} terminals=${terminals} />`)}
       ${call.rawOutput !== undefined && html`<p class="label">${t.output}</p><${Code} text=${withoutAnsi(json(call.rawOutput))} />`}
     </div>`;
 }
 
-function ToolContent({ part }) {
+function ToolContent({ part, terminals }) {
   if (part.type === 'diff') return html`<${Diff} diff=${part} />`;
-  if (part.type === 'terminal') return html`<p class="muted">${t.terminal} ${oneLine(part.terminalId)}</p>`;
+  if (part.type === 'terminal') return html`<${Terminal} id=${words(part.terminalId)} known=${terminals?.get(words(part.terminalId))} />`;
   if (part.content?.type === 'text') return html`<${Code} text=${withoutAnsi(part.content.text)} />`;
   return html`<${Content} content=${part.content} />`;
+}
+
+function Terminal({ id, known }) {
+  const end = known?.exit != null && (known.exit ? t.exitCode(oneLine(known.exit, 40)) : t.ended2);
+  return html`
+    <p class="label">${t.terminal} <span dir="ltr">${oneLine(id, 60)}</span>${end && html` · ${end}`}</p>
+    ${known?.text && html`<${Code} kind="terminal" text=${withoutAnsi(known.text)} end />`}`;
 }
 
 /** A picture is shown if it came as content; nothing is fetched. SVG is not: it can hold anything. */
@@ -102,10 +152,25 @@ function Content({ content }) {
       ? html`<a class="resource" href=${href} target="_blank" rel="noopener noreferrer nofollow" title=${href}>${name}</a>`
       : html`<span class="resource" dir="ltr">${name}</span>`;
   }
-  if (content?.type === 'resource' && typeof content.resource?.text === 'string') {
-    return html`<p class="where" dir="ltr">${oneLine(content.resource.uri)}</p><${Code} text=${withoutAnsi(content.resource.text)} />`;
+  if (content?.type === 'resource') {
+    const { uri, text, blob } = content.resource ?? {};
+    const size = typeof text === 'string' ? text.length : Math.round((words(blob).length * 3) / 4);
+    const head = html`<span class="file-name" dir="auto">${nameOf(uri)}</span> <span class="muted">${kilobytes(size)}</span>`;
+    if (typeof text !== 'string') return html`<p class="file">${head}</p>`;
+    return html`<details class="file" open=${text.length < SHOWN_FILE}><summary>${head}</summary><${Code} text=${withoutAnsi(text)} /></details>`;
   }
   return html`<span class="muted">[${oneLine(content?.type, 40)}]</span>`;
+}
+
+/** Of a file that was attached here its name, of others where they are. */
+function nameOf(uri) {
+  const [, name] = /^attachment:\/\/\/(.+)$/.exec(words(uri)) ?? [];
+  if (!name) return oneLine(uri);
+  try {
+    return oneLine(decodeURIComponent(name), 120);
+  } catch {
+    return oneLine(name, 120);
+  }
 }
 
 function Diff({ diff }) {

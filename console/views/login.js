@@ -1,4 +1,5 @@
-// Who calls has to say so: a key, which becomes a cookie that no script can read.
+// Who calls has to say so: with a key, or at the page of an identity provider. Either becomes a cookie
+// that no script can read.
 import { Component, createRef, html } from '../vendor.js';
 import { t } from '../texts.js';
 import { Logo } from './parts.js';
@@ -11,7 +12,13 @@ export class Login extends Component {
   }
 
   componentDidMount() {
-    this.input.current.focus();
+    this.input.current?.focus();
+  }
+
+  async leave() {
+    this.setState({ busy: true, error: '' });
+    const error = await this.props.store.loginAtProvider();
+    if (error) this.setState({ error, busy: false });
   }
 
   async submit(event) {
@@ -26,17 +33,22 @@ export class Login extends Component {
     this.input.current?.focus();
   }
 
-  render(_, { error, busy }) {
+  render({ store }, { error, busy }) {
+    const told = error || t.loginFault[store.route.fault] || '';
     return html`
       <main class="login">
         <form class="card" onSubmit=${(event) => this.submit(event)}>
           <h1><${Logo} /> ${t.name}</h1>
+          ${store.provider && html`
+            <button id="provider" type="button" class="primary" disabled=${busy} onClick=${() => this.leave()}>
+              ${t.loginWith(store.provider)}</button>
+            <p class="or muted">${t.loginOr}</p>`}
           <label for="key">${t.key}</label>
           <input id="key" ref=${this.input} type="password" autocomplete="current-password" required
-            spellcheck="false" aria-describedby="key-hint key-error" aria-invalid=${error ? 'true' : null} />
+            spellcheck="false" aria-describedby="key-hint key-error" aria-invalid=${told ? 'true' : null} />
           <p id="key-hint" class="muted">${t.keyHint}</p>
-          <p id="key-error" class="error" role="alert">${error}</p>
-          <button class="primary" disabled=${busy}>${t.login}</button>
+          <p id="key-error" class="error" role="alert">${told}</p>
+          <button class=${store.provider ? '' : 'primary'} disabled=${busy}>${t.login}</button>
         </form>
       </main>`;
   }

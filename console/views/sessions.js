@@ -22,7 +22,7 @@ export class Sessions extends Component {
       <section class=${compact ? 'sessions' : 'sessions page'} aria-label=${t.sessions}>
         ${!compact && html`<h1>${t.sessions}</h1>`}
         <div class="row tools">
-          <a class="button primary new" href="#/">${t.newSession}</a>
+          ${!store.readOnly && html`<a class="button primary new" href="#/">${t.newSession}</a>`}
           ${!compact && html`<button onClick=${() => store.list()}>${t.refresh}</button>`}
         </div>
         <label class="hidden" for=${id}>${t.search}</label>
@@ -73,8 +73,8 @@ class Row extends Component {
           <span class="where" dir="ltr" title=${session.cwd}>${session.cwd}</span>
           <span class="when">${session.agent ? `${session.agent} · ` : ''}${ago(session.updatedAt)}</span>
         </a>
-        <button class="remove" aria-label=${`${t.delete}: ${session.name}`} title=${t.delete}
-          onClick=${() => store.remove(session)}>×</button>
+        ${!store.readOnly && html`<button class="remove" aria-label=${`${t.delete}: ${session.name}`} title=${t.delete}
+          onClick=${() => store.remove(session)}>×</button>`}
       </li>`;
   }
 }

@@ -3,9 +3,13 @@ import { Component, createRef, html } from '../vendor.js';
 import { t } from '../texts.js';
 import { list, oneLine, words } from '../markdown.js';
 import { recalled } from '../memory.js';
-import { ForkIcon, StateMark } from './parts.js';
+import { attach, kilobytes } from '../attachments.js';
+import { ClipIcon, ForkIcon, StateMark } from './parts.js';
 import { Question } from './question.js';
+import { Share } from './share.js';
 import { Turn } from './items.js';
+
+const DRAGS = ['dragover', 'dragleave', 'drop'];
 
 /** So near to the end the page follows what comes. */
 const NEAR = 80;
@@ -57,10 +61,12 @@ export class Talk extends Component {
             ${turns.map((turn, index) => html`
               <${Turn} key=${turn.key} turn=${turn} version=${turn.version}
                 finished=${!(working && index === turns.length - 1)}
-                onFork=${(which) => store.fork(session, index === turns.length - 1 ? null : which)} />`)}
+                onEdit=${!store.readOnly && ((which, text) => { this.follows = true; store.rephrase(session, which, text); })}
+                onFork=${!store.readOnly && ((which) => store.fork(session, index === turns.length - 1 ? null : which))} />`)}
             ${questions.map((question) => html`<${Question} key=${question.id} store=${store} question=${question} />`)}
             ${session.queued.filter((entry) => !entry.withdrawn).map((entry) => html`
               <div class="item user queued" key=${entry.key} dir="auto">${entry.text}
+                ${entry.files.length > 0 && html`<span class="muted"> · ${entry.files.map(({ name }) => oneLine(name, 60)).join(', ')}</span>`}
                 <span class="row"><span class="muted">${t.queued}</span>
                   <button class="link" onClick=${() => store.withdraw(session, entry)}>${t.withdraw}</button></span>
               </div>`)}
@@ -69,8 +75,8 @@ export class Talk extends Component {
         </div>
         ${!this.follows && html`<button class="jump" aria-label=${t.jump} title=${t.jump}
           onClick=${() => { this.follows = true; this.setState({}); }}>↓</button>`}
-        <${Composer} key=${session.id} store=${store} name=${session.id} session=${session} working=${working}
-          onSend=${(text) => { this.follows = true; store.prompt(session, text); }} />
+        ${store.readOnly ? html`<p class="watching" role="note"><strong>${t.watching}</strong> ${t.watchingHint}</p>` : html`<${Composer} key=${session.id} store=${store} name=${session.id} session=${session} working=${working}
+          onSend=${(text, files) => { this.follows = true; store.prompt(session, text, files); }} />`}
       </div>`;
   }
 }
@@ -90,13 +96,14 @@ function Head({ store, session }) {
           usage && html`<span class="usage"> · ${t.usage(count(usage.used), count(usage.size))}</span>`}</span></div>
       <span role="status"><${StateMark} state=${session.shownState} /></span>
       <div class="head-options">
-        ${modes.length > 0 && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
+        ${!store.readOnly && modes.length > 0 && html`<${Choice} label=${t.mode} value=${session.modes.currentModeId}
           options=${modes.map((mode) => [mode.id, mode.name])} onChange=${(id) => store.setMode(session, id)} />`}
-        ${session.config.slice(0, 12).map((option) => html`
+        ${!store.readOnly && session.config.slice(0, 12).map((option) => html`
           <${Option} key=${option.id} option=${option} onChange=${(value) => store.setOption(session, option, value)} />`)}
-        <a class="button" download=${`${session.id}.ndjson`}
+        ${store.caller.shares && html`<${Share} key=${session.id} store=${store} session=${session} />`}
+        ${!store.readOnly && html`<a class="button" download=${`${session.id}.ndjson`}
           href=${`/v1/sessions/${encodeURIComponent(session.id)}/export`}>${t.export}</a>
-        <button onClick=${() => store.fork(session, null)} disabled=${!session.turns.length}><${ForkIcon} /> ${t.fork}</button>
+        <button onClick=${() => store.fork(session, null)} disabled=${!session.turns.length}><${ForkIcon} /> ${t.fork}</button>`}
       </div>
     </header>`;
 }
@@ -122,10 +129,45 @@ class Composer extends Component {
   constructor({ store, name }) {
     super();
     this.input = createRef();
-    this.state = { text: store.drafts.get(name) ?? '', chosen: 0, dismissed: '' };
+    this.state = { text: store.drafts.get(name) ?? '', chosen: 0, dismissed: '', files: store.attachments.get(name) ?? [], over: false };
+    this.picker = createRef();
+  }
+
+  keep(files) {
+    this.props.store.attachments.set(this.props.name, files);
+    this.setState({ files });
+  }
+
+  async attach(given) {
+    const { store, session, name } = this.props;
+    const { files, faults } = await attach(store.attachments.get(name) ?? [], [...given], store.takes(session));
+    this.keep(files);
+    for (const fault of faults.slice(0, 3)) store.toast(fault);
+  }
+
+  paste(event) {
+    const files = event.clipboardData?.files;
+    if (!files?.length) return;
+    event.preventDefault();
+    this.attach(files);
+  }
+
+  /** Also where the conversation is: a drop elsewhere would lead the browser away. */
+  drag(event) {
+    if (![...(event.dataTransfer?.types ?? [])].includes('Files')) return;
+    event.preventDefault();
+    const over = event.type === 'dragover';
+    if (over !== this.state.over) this.setState({ over });
+    if (event.type === 'drop') this.attach(event.dataTransfer.files);
+  }
+
+  componentWillUnmount() {
+    for (const type of DRAGS) window.removeEventListener(type, this.dragged);
   }
 
   componentDidMount() {
+    this.dragged = (event) => this.drag(event);
+    for (const type of DRAGS) window.addEventListener(type, this.dragged);
     // A keyboard that covers half a phone comes only when it is asked for.
     if (matchMedia('(hover: hover)').matches) this.input.current.focus({ preventScroll: true });
     this.fit();
@@ -156,9 +198,11 @@ class Composer extends Component {
 
   send() {
     const text = this.state.text.trim();
-    if (!text || this.props.busy) return;
+    const { files } = this.state;
+    if ((!text && !files.length) || this.props.busy) return;
     this.change('');
-    this.props.onSend(text);
+    this.keep([]);
+    this.props.onSend(text, files);
   }
 
   keyDown(event) {
@@ -183,10 +227,10 @@ class Composer extends Component {
     }
   }
 
-  render({ store, session, working, busy }, { text, chosen }) {
+  render({ store, session, working, busy }, { text, chosen, files, over }) {
     const found = this.found;
     return html`
-      <form class="composer" onSubmit=${(event) => { event.preventDefault(); this.send(); }}>
+      <form class="composer" data-over=${over ? 'yes' : 'no'} onSubmit=${(event) => { event.preventDefault(); this.send(); }}>
         ${found.length > 0 && html`
           <ul class="commands" id="commands" role="listbox" aria-label=${t.commands}>
             ${found.map((command, index) => html`
@@ -194,15 +238,26 @@ class Composer extends Component {
                 onMouseDown=${(event) => { event.preventDefault(); this.take(command); }}>
                 <code>/${oneLine(command.name, 60)}</code> <span class="muted" dir="auto">${oneLine(command.description, 120)}</span></li>`)}
           </ul>`}
+        ${over && html`<p class="drop" aria-hidden="true">${t.dropHere}</p>`}
+        ${files.length > 0 && html`
+          <ul class="files" aria-label=${t.attached}>${files.map((file) => html`
+            <li key=${file.key}>${file.preview && html`<img alt="" src=${file.preview} />`}
+              <span class="file-name" dir="auto">${oneLine(file.name, 80)}</span> <span class="muted">${kilobytes(file.size)}</span>
+              <button type="button" class="link" aria-label=${t.removeFile(oneLine(file.name, 80))}
+                onClick=${() => this.keep(files.filter((one) => one !== file))}>×</button></li>`)}</ul>`}
+        <input ref=${this.picker} type="file" id="files" class="hidden" multiple tabindex="-1" aria-hidden="true"
+          onChange=${(event) => { this.attach(event.target.files); event.target.value = ''; }} />
+        <button type="button" class="attach" aria-label=${t.attach} title=${t.attach}
+          onClick=${() => this.picker.current.click()}><${ClipIcon} /></button>
         <label class="hidden" for="message">${t.message}</label>
         <textarea id="message" ref=${this.input} rows="1" dir="auto" value=${text} placeholder=${t.placeholder}
           role="combobox" aria-autocomplete="list" aria-expanded=${found.length > 0} aria-controls="commands"
           aria-activedescendant=${found.length ? `command-${chosen}` : null}
-          onInput=${(event) => this.change(event.target.value)} onKeyDown=${(event) => this.keyDown(event)}></textarea>
+          onInput=${(event) => this.change(event.target.value)} onPaste=${(event) => this.paste(event)} onKeyDown=${(event) => this.keyDown(event)}></textarea>
         <div class="composer-buttons">
           ${working && html`<button type="button" class="stop" disabled=${session.stopping}
             onClick=${() => store.stop(session)}>${session.stopping ? t.stopping : t.stop}</button>`}
-          <button class="primary send" disabled=${!text.trim() || busy} aria-keyshortcuts="Control+Enter">
+          <button class="primary send" disabled=${(!text.trim() && !files.length) || busy} aria-keyshortcuts="Control+Enter">
             <span>${working ? t.queue : t.send}</span><kbd aria-hidden="true">${t.sendKey}</kbd></button>
         </div>
       </form>`;
@@ -216,14 +271,17 @@ class Welcome extends Component {
     this.state = { agent: '', cwd: recalled('baton.cwd') ?? last ?? '/tmp', busy: false };
   }
 
-  async start(text) {
+  async start(text, files = []) {
     const { store } = this.props;
     const { cwd, agent } = this.state;
     this.setState({ busy: true });
     const session = await store.create({ agent: agent || this.preferred?.name, cwd: cwd.trim() });
     this.setState({ busy: false });
-    if (session && text) store.prompt(session, text);
-    else if (!session && text) store.drafts.set('new', text);
+    if (session && (text || files.length)) store.prompt(session, text, files);
+    else if (!session) {
+      if (text) store.drafts.set('new', text);
+      store.attachments.set('new', files);
+    }
   }
 
   get preferred() {
@@ -232,6 +290,9 @@ class Welcome extends Component {
   }
 
   render({ store }, { agent, cwd, busy }) {
+    if (store.readOnly) {
+      return html`<section class="page"><h1>${t.sessions}</h1><p class="muted">${t.watchOnly}</p></section>`;
+    }
     const agents = store.agents ?? [];
     const directories = [...new Set(store.order.map((id) => store.sessions.get(id)?.cwd).filter(Boolean))];
     return html`
@@ -260,7 +321,7 @@ class Welcome extends Component {
                 <button key=${label} disabled=${busy} onClick=${() => this.start(text)}>${label}</button>`)}</div></div>`}
         </div></div>
         <${Composer} store=${store} name="new" session=${null} working=${false} busy=${busy}
-          onSend=${(text) => this.start(text)} />
+          onSend=${(text, files) => this.start(text, files)} />
       </div>`;
   }
 }

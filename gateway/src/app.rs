@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::audit::AuditLog;
+use baton_session::id::random_text;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
 use baton_session::token::SigningKeys;
@@ -29,13 +30,31 @@ use crate::stream::StreamServices;
 use crate::stream::hub::Hub;
 use crate::stream::stall::StallTimeouts;
 use crate::stream::stream_registry::StreamRegistry;
+use crate::top_use::TopUse;
 use crate::trace::TraceSampling;
+
+/// Kills the process of a worker, for who wants to see what happens then. False if there is none.
+#[derive(Clone)]
+pub struct WorkerKiller(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for WorkerKiller {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("WorkerKiller")
+    }
+}
+
+/// Of the random part of a gateway's name.
+const NAME_CHARS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
+    /// Its own among all processes of the cluster.
+    pub name: Arc<str>,
     /// The agent that sessions get when the client doesn't choose; see [`agents`](crate::agents)
     /// for what that is if none is given.
     pub default_agent: Option<String>,
+    /// Where sessions live whose client names no directory, as those of other doors may.
+    pub default_cwd: String,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
@@ -60,6 +79,10 @@ pub struct GatewayConfig {
     pub max_inflight_bytes: u64,
     /// Counts what happens here.
     pub metrics: Arc<GatewayMetrics>,
+    /// Kills a worker of a demonstration, where everybody is an administrator.
+    pub demo: Option<WorkerKiller>,
+    /// Who sends most, for operators.
+    pub top_use: Arc<TopUse>,
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
     /// The audit log, where decisions are recorded.
@@ -71,7 +94,9 @@ pub struct GatewayConfig {
 impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
+            name: format!("gateway-{}", random_text(NAME_CHARS)).into(),
             default_agent: None,
+            default_cwd: "/".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
             origins: AllowedOrigins::default(),
@@ -84,6 +109,8 @@ impl Default for GatewayConfig {
             limits: CallerLimits::default(),
             max_inflight_bytes: DEFAULT_INFLIGHT,
             metrics: Arc::default(),
+            demo: None,
+            top_use: Arc::default(),
             registry: Arc::default(),
             audit: AuditLog::default(),
             traces: TraceSampling::default(),

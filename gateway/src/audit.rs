@@ -5,13 +5,15 @@ use std::net::IpAddr;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use baton_protocol::ErrorCode;
+use baton_protocol::{ErrorCode, PROTOCOL_VERSION};
 use baton_session::audit::{AuditActor, AuditLog, Decision, DecisionOutcome};
 use baton_session::id::ConnectionId;
+use baton_session::token::ConnectionToken;
 use baton_session::trace::TraceContext;
 
 use crate::auth::Caller;
 use crate::error::RefusalReason;
+use crate::http::paths;
 use crate::net::peer::ClientPeer;
 use crate::trace::{self, TraceSampling};
 
@@ -103,7 +105,7 @@ impl AuditTrail {
     pub fn refused_message(
         &self,
         caller: &Caller,
-        connection: &ConnectionId,
+        connection: &ConnectionToken,
         method: Option<baton_protocol::Method>,
         code: ErrorCode,
     ) {
@@ -121,10 +123,14 @@ impl AuditTrail {
                 .unwrap_or(baton_protocol::Method::Unknown)
                 .label()
                 .into(),
-            path: "/acp".into(),
+            path: if connection.protocol_version == PROTOCOL_VERSION {
+                paths::ACP.into()
+            } else {
+                paths::MCP.into()
+            },
             skipped,
         };
-        let actor = || self.actor(Some(caller), Some(connection));
+        let actor = || self.actor(Some(caller), Some(&connection.id));
         self.log.refused(decision, actor);
     }
 }

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
 use baton_session::audit::AuditLog;
+use baton_session::clock::unix_seconds;
 use baton_session::store::Store;
-use baton_session::token::LoginToken;
+use baton_session::token::{LoginAttempt, LoginToken, MAX_SKEW};
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
 pub use self::bearer::{BearerOptions, BearerTokens, TokenType};
+pub use self::oidc::OidcOptions;
 pub use self::policy::{ClaimPolicy, ClaimRule};
 use self::revocations::KnownRevocations;
 pub use self::rights::CallerRights;
@@ -29,9 +31,12 @@ use crate::limits::{CallerAllowance, LimitOverrides};
 mod api_keys;
 mod bearer;
 mod dpop;
+pub(crate) mod guest;
 mod jwks;
 pub(crate) mod login;
+pub(crate) mod oidc;
 mod policy;
+mod provider_http;
 pub mod revocations;
 mod rights;
 pub(crate) mod ticket;
@@ -180,6 +185,21 @@ impl Authenticator {
     /// Nobody is asked who they are.
     pub fn is_open(&self) -> bool {
         matches!(self.method, AuthMethod::Open)
+    }
+
+    /// The tokens of an identity provider at whose page people log in.
+    pub(crate) fn provider_tokens(&self) -> Option<&BearerTokens> {
+        match &self.method {
+            AuthMethod::Jwt(bearer) if bearer.provider_login().is_some() => Some(bearer),
+            AuthMethod::Jwt(_) | AuthMethod::Open | AuthMethod::Keys(_) => None,
+        }
+    }
+
+    /// An attempt to log in is good for the first answer of the provider, on whichever gateway.
+    pub(crate) async fn spend_attempt(&self, attempt: &LoginAttempt) -> Result<bool, GatewayError> {
+        let left = attempt.expires.saturating_sub(unix_seconds()) + MAX_SKEW;
+        let name = format!("attempt {}", attempt.state);
+        Ok(self.store.spend(&name, Duration::from_secs(left)).await?)
     }
 
     fn revocations(&self) -> &KnownRevocations {

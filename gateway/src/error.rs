@@ -25,6 +25,55 @@ pub struct ErrorCodeMark(pub ErrorCode);
 #[derive(Clone, Copy)]
 pub struct RefusalReason(pub &'static str);
 
+/// The content of an error, on the response that carries it, for doors with another form.
+#[derive(Clone, Debug)]
+pub struct ErrorDetail {
+    pub message: String,
+    /// The door's own name for it.
+    pub code: Option<&'static str>,
+    /// The field that it is about.
+    pub param: Option<String>,
+}
+
+/// An error of a door beside ACP's: it names the error itself, for its clients.
+#[derive(Debug)]
+pub struct DoorFault {
+    pub kind: FaultKind,
+    pub code: &'static str,
+    /// The field of the request that it is about.
+    pub param: Option<String>,
+    pub message: String,
+}
+
+pub fn fault(
+    kind: FaultKind,
+    code: &'static str,
+    param: Option<&str>,
+    message: impl Into<String>,
+) -> GatewayError {
+    GatewayError::Door(Box::new(DoorFault {
+        kind,
+        code,
+        param: param.map(str::to_owned),
+        message: message.into(),
+    }))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The request has to be another one.
+    Invalid,
+    NotFound,
+    Forbidden,
+    /// Not as things stand now.
+    Conflict,
+    /// Too much waits already.
+    Busy,
+    /// There is no room.
+    Full,
+    Failed,
+}
+
 #[derive(Debug)]
 pub enum GatewayError {
     /// Not JSON at all.
@@ -45,6 +94,8 @@ pub enum GatewayError {
     Forbidden,
     /// The credential lets its holder only watch.
     ObserveOnly,
+    /// The identity provider does not answer as it should.
+    Provider,
     /// Addressed by a name that is not ours.
     Host,
     /// A web page from elsewhere.
@@ -69,16 +120,21 @@ pub enum GatewayError {
     TooManyStreams,
     /// The principal has no such session.
     NoSession,
+    /// The session is not as its caller knows it: somebody else has asked something of it since.
+    Moved,
     /// Not a session that was exported.
     Archive(String),
     /// Not something that can be revoked.
     Revocation(&'static str),
+    /// There is nothing of the kind that an administrator has named.
+    Operator(&'static str),
     /// Not an administrator, as far as the door can tell.
     NoAdministrator,
     /// There is nothing here that a backup could be taken of now.
     Backup(String),
     /// No such path on the administrators' port.
     NothingToAdminister,
+    Door(Box<DoorFault>),
     /// A request of an MCP client that is refused as a whole, with the body of its answer.
     McpRequest(Bytes),
     /// A method that MCP does not have here, likewise.
@@ -175,6 +231,13 @@ impl GatewayError {
                 ErrorCode::ObserveOnly,
                 "this credential lets its holder only list and watch sessions".into(),
             ),
+            Self::Provider => (
+                S::BAD_GATEWAY,
+                ErrorCode::InternalError,
+                "the identity provider does not answer as it should: try again, or see the \
+                 gateway's log"
+                    .into(),
+            ),
             Self::Host => (
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
@@ -249,8 +312,14 @@ impl GatewayError {
                 ErrorCode::ResourceNotFound,
                 "there is no such session".into(),
             ),
+            Self::Moved => (
+                S::CONFLICT,
+                ErrorCode::InvalidRequest,
+                "the session went on meanwhile: read it, then try again".into(),
+            ),
             Self::Archive(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, why.clone()),
             Self::Revocation(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
+            Self::Operator(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
@@ -264,6 +333,10 @@ impl GatewayError {
                 ErrorCode::InvalidRequest,
                 "nothing here: there are /revocations, /backup and /healthz".into(),
             ),
+            Self::Door(fault) => {
+                let (status, code) = fault.kind.parts();
+                (status, code, fault.message.clone())
+            }
             Self::McpRequest(_) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, String::new()),
             Self::McpMethod(_) => (S::NOT_FOUND, ErrorCode::MethodNotFound, String::new()),
             Self::Limited(refusal) => (
@@ -291,7 +364,34 @@ impl GatewayError {
     }
 }
 
+impl FaultKind {
+    fn parts(self) -> (StatusCode, ErrorCode) {
+        use StatusCode as S;
+        match self {
+            Self::Invalid => (S::BAD_REQUEST, ErrorCode::InvalidParams),
+            Self::NotFound => (S::NOT_FOUND, ErrorCode::ResourceNotFound),
+            Self::Forbidden => (S::FORBIDDEN, ErrorCode::ObserveOnly),
+            Self::Conflict => (S::CONFLICT, ErrorCode::InvalidRequest),
+            Self::Busy => (S::TOO_MANY_REQUESTS, ErrorCode::QueueFull),
+            Self::Full => (S::SERVICE_UNAVAILABLE, ErrorCode::StoreFull),
+            Self::Failed => (S::INTERNAL_SERVER_ERROR, ErrorCode::InternalError),
+        }
+    }
+}
+
 impl GatewayError {
+    fn detail(&self, message: String) -> ErrorDetail {
+        let fault = match self {
+            Self::Door(fault) => Some(fault),
+            _ => None,
+        };
+        ErrorDetail {
+            message,
+            code: fault.map(|fault| fault.code),
+            param: fault.and_then(|fault| fault.param.clone()),
+        }
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             Self::UnknownConnection => "unknown_connection",
@@ -305,6 +405,7 @@ impl GatewayError {
             Self::Forwarded(_) => "forwarded",
             Self::Cleartext => "cleartext",
             Self::NoSession => "no_such_session",
+            Self::Door(fault) if fault.kind == FaultKind::NotFound => "no_such_session",
             Self::Limited(_) => "limit",
             Self::Store(_) | Self::StoreFull => "store",
             _ => "malformed",
@@ -334,6 +435,7 @@ impl IntoResponse for GatewayError {
             .insert(RefusalReason(self.reason()));
         // For traces.
         response.extensions_mut().insert(ErrorCodeMark(code));
+        response.extensions_mut().insert(self.detail(message));
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

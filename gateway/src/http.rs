@@ -13,3 +13,4 @@ pub mod hardening;
 pub mod headers;
 pub mod origins;
 pub mod paths;
+pub mod query;

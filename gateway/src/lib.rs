@@ -14,6 +14,10 @@
 //! | [`limits`] | how much one caller may take |
 //! | `handlers` | one verb per file; the routes lead here |
 //! | `methods` | one JSON-RPC message becomes one step on the store |
+//! | `responses` | the door for clients that speak Open Responses, beside ACP's |
+//! | `openapi` | what is under `/v1`, described for programs |
+//! | `door` | what the doors beside ACP's share |
+//! | `turns` | the turns of a session, read from its log |
 //! | `mcp` | what MCP clients ask becomes such messages, and what is told of turns theirs |
 //! | `stream` | back again: hub, feeds, and the ways to write them out |
 //!
@@ -28,6 +32,7 @@
 //! | [`drain`] | stopping without cutting anybody off |
 //! | [`error`] | the only place with status codes |
 //! | [`metrics`], `trace`, `audit` | what is counted, traced and recorded |
+//! | [`top_use`] | which sessions and callers send most |
 //! | [`admin`] | the administration interface, on a port of its own |
 
 pub mod access;
@@ -37,6 +42,7 @@ pub mod app;
 mod audit;
 pub mod auth;
 mod background;
+mod door;
 pub mod drain;
 pub mod error;
 #[cfg(any(fuzzing, test))]
@@ -49,12 +55,16 @@ mod methods;
 pub mod metrics;
 mod middleware;
 pub mod net;
+mod openapi;
+mod responses;
 pub mod router;
 pub mod server;
 mod stream;
+pub mod top_use;
 mod trace;
+mod turns;
 
-pub use app::{App, GatewayConfig, StopSignals};
+pub use app::{App, GatewayConfig, StopSignals, WorkerKiller};
 pub use mcp::{ConversationScope, McpDoorOptions};
 pub use metrics::GatewayMetrics;
 pub use net::connection_limits::ConnectionLimits;

@@ -19,7 +19,7 @@
 //! | `questions` | the agent's questions as elicitations, and back |
 //! | `results` | what a tool answers |
 //! | `transcript`, `resources` | a session to be read |
-//! | `tasks` | turns as tasks, for clients that take them |
+//! | `tasks`, `task_watch` | turns as tasks, for clients that take them |
 //! | `sessionless` | requests of the revision that knows no sessions |
 //! | `exchange` | one request, and its reply |
 
@@ -34,6 +34,7 @@ mod resources;
 mod results;
 mod revision;
 mod sessionless;
+mod task_watch;
 mod tasks;
 mod tools;
 mod transcript;

@@ -107,6 +107,10 @@ impl MethodOutcome {
 }
 
 impl MethodAnswer {
+    pub fn message(&self) -> &Bytes {
+        &self.message
+    }
+
     pub fn into_message(self) -> Bytes {
         self.message
     }
@@ -125,6 +129,23 @@ pub struct ClientMessage<'a> {
     pub over_bytes: Option<LimitRefusal>,
     /// The id of the session that `session/new` makes, where it has a name of its own.
     pub makes: Option<&'a SessionId>,
+    /// Of a message that another door has made of a request of its own.
+    pub door: Option<DoorTerms<'a>>,
+}
+
+/// The knowledge of a door about a request, beyond the message that it has made of it.
+#[derive(Clone, Copy)]
+pub struct DoorTerms<'a> {
+    /// As its client sent it: by this it is recognised when it is sent again.
+    pub request: &'a [u8],
+    /// It was counted as a request of its caller with another message.
+    pub counted: bool,
+    /// A prompt only for a session that rests, and whose log ends with this event.
+    pub at_rest: Option<u64>,
+    /// Only what is known already: it is joined.
+    pub joins: bool,
+    /// A fork leaves its parent's log after this event.
+    pub cut: Option<u64>,
 }
 
 /// Carries the message out. `Err` only for what the store cannot do now.
@@ -146,9 +167,11 @@ pub async fn dispatch(
         Err(MethodError::Reject(error)) => Err(error),
         Err(MethodError::Rpc(code, text)) => {
             trace::record_error(services.traces, code);
-            let (caller, id) = (&access.caller, &access.connection.id);
+            let (caller, connection) = (&access.caller, &access.connection);
             let method = message.inbound.method();
-            services.audit.refused_message(caller, id, method, code);
+            services
+                .audit
+                .refused_message(caller, connection, method, code);
             Ok(match message.inbound.request_id() {
                 Some(id) => call.answer_now(compose::error(id, code, &text)),
                 // Nobody waits for the answer to a notification.
@@ -157,11 +180,12 @@ pub async fn dispatch(
         }
         Err(MethodError::Limited(refusal)) => {
             trace::record_error(services.traces, ErrorCode::LimitReached);
-            let (caller, id) = (&access.caller, &access.connection.id);
+            let (caller, connection) = (&access.caller, &access.connection);
             let method = message.inbound.method();
+            let code = ErrorCode::LimitReached;
             services
                 .audit
-                .refused_message(caller, id, method, ErrorCode::LimitReached);
+                .refused_message(caller, connection, method, code);
             Ok(call.refused(refusal))
         }
     }
@@ -295,10 +319,11 @@ impl MethodCall<'_> {
     }
 
     fn key(&self) -> IdempotencyKey {
+        let door = self.message.door.map(|door| door.request);
         IdempotencyKey::of(
             &self.connection.id,
             self.request().as_deref(),
-            self.message.inbound.bytes(),
+            door.unwrap_or(self.message.inbound.bytes()),
         )
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use baton_session::store::AgentCard;
 use baton_session::trace::TraceContext;
 use tracing::Instrument as _;
@@ -16,12 +16,13 @@ use crate::auth::IdentifiedCaller;
 use crate::error::GatewayError;
 use crate::http::hardening::harden;
 use crate::http::origins::RequestingPage;
-use crate::http::paths;
+use crate::http::{headers, paths};
 use crate::limits::LimitRefusal;
 use crate::metrics::RequestTimer;
 use crate::net::connection::ConnectionInfo;
 use crate::net::peer::ClientPeer;
 use crate::net::proxies::ResolvedPeer;
+use crate::responses::fault;
 use crate::stream::stall::StallWatch;
 use crate::trace;
 
@@ -47,6 +48,9 @@ pub async fn resolve_peer(
         }
     };
     harden(response.headers_mut(), secure);
+    let name = HeaderValue::from_str(&app.config.name);
+    let name = name.map(|name| (headers::GATEWAY, name));
+    response.headers_mut().extend(name);
     response
 }
 
@@ -55,13 +59,36 @@ pub async fn resolve_peer(
 pub async fn public_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     // The span is around everything that it has to tell of.
     let span = trace::request_span(app.config.traces, &request);
-    let response = observe(&app, request, next).instrument(span.clone()).await;
+    let has_own_form = fault::is_ours(request.uri().path());
+    let response = observe(&app, Admission::Caller, request, next);
+    let response = response.instrument(span.clone()).await;
+    trace::record_response(&span, &response);
+    if has_own_form {
+        fault::in_own_form(response)
+    } else {
+        response
+    }
+}
+
+/// Around the routes of those who are about to say who they are.
+pub async fn login_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let span = trace::request_span(app.config.traces, &request);
+    let response = observe(&app, Admission::Stranger, request, next);
+    let response = response.instrument(span.clone()).await;
     trace::record_response(&span, &response);
     response
 }
 
+/// Who is admitted to a route.
+#[derive(Clone, Copy)]
+enum Admission {
+    Caller,
+    /// Nobody knows who it is.
+    Stranger,
+}
+
 /// Nothing refuses a request before this, so that all that are refused are counted and recorded.
-async fn observe(app: &App, request: Request, next: Next) -> Response {
+async fn observe(app: &App, admission: Admission, request: Request, next: Next) -> Response {
     // Also a request whose client does not wait for the answer is timed: it ends by a drop.
     let mut timer = RequestTimer::start(&app.metrics, request.method());
     let audited = app.audit.watch(&request);
@@ -71,7 +98,7 @@ async fn observe(app: &App, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ClientPeer>().copied();
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
 
-    let mut response = admit(app, request, next).await;
+    let mut response = admit(app, admission, request, next).await;
 
     watch_for_stall(connection, &mut response);
     close_if_draining(app, version, &mut response);
@@ -85,16 +112,18 @@ async fn observe(app: &App, request: Request, next: Next) -> Response {
 
 /// Pages and names from elsewhere stay out, for every caller; so this comes before the caller
 /// is identified. A page that may come in is told so, also with a refusal.
-async fn admit(app: &App, request: Request, next: Next) -> Response {
+async fn admit(app: &App, admission: Admission, request: Request, next: Next) -> Response {
     let page = match check_origin(app, &request) {
         Ok(page) => page,
         Err(error) => return error.into_response(),
     };
     let mut response = match preflight(app, page.as_ref(), &request) {
         Some(answer) => answer,
-        None => match identify(app, request, next).await {
-            Ok(response) => response,
-            Err(error) => error.into_response(),
+        None => match admission {
+            Admission::Stranger => next.run(request).await,
+            Admission::Caller => identify(app, request, next)
+                .await
+                .unwrap_or_else(IntoResponse::into_response),
         },
     };
     app.config

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::routing::{any, get, post};
+use axum::routing::{any, delete as delete_method, get, post};
 use axum::{Router, middleware};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
+use crate::auth::oidc::CALLBACK;
 use crate::error::GatewayError;
 use crate::handlers::{
-    agents as listed, archive, console, delete, login, mcp, post as message, probe, stream, tickets,
+    agents as listed, archive, console, delete, login, mcp, post as message, probe, responses,
+    sessions, stream, tickets,
 };
+use crate::handlers::{caller, links, oidc, operator};
 use crate::http::paths;
 use crate::middleware as layers;
 
@@ -48,14 +51,38 @@ pub fn router(app: Arc<App>) -> Router {
             paths::AGENT_ROUTE,
             acp.layer(middleware::from_fn(layers::check_agent_name)),
         )
+        .route(
+            "/v1/responses",
+            post(responses::create).fallback(|| async { GatewayError::Method }),
+        )
+        .route(
+            "/v1/responses/{id}",
+            get(responses::retrieve)
+                .delete(responses::delete)
+                .head(|| async { GatewayError::Method })
+                .fallback(|| async { GatewayError::Method }),
+        )
+        .route("/v1/responses/{id}/cancel", post(responses::cancel))
+        .route(
+            "/v1/responses/{id}/input_items",
+            get(responses::input_items),
+        )
+        .route("/v1/models", get(responses::models))
+        .route("/v1/models/{name}", get(responses::model))
         .route(paths::MCP, mcp.clone())
         .route(
             paths::MCP_AGENT_ROUTE,
             mcp.layer(middleware::from_fn(layers::check_agent_name)),
         )
+        .route("/openapi.json", get(listed::openapi))
         .route("/v1/agents", get(listed::list))
+        .route("/v1/sessions", get(sessions::list))
+        .route("/v1/sessions/{id}", get(sessions::one))
+        .route("/v1/sessions/{id}/turns", get(sessions::turns))
+        .route("/v1/sessions/{id}/fork", post(sessions::fork))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
+        .merge(people_routes())
         .route("/v1/tickets", post(tickets::issue))
         .route("/v1/login", post(login::login))
         .route("/v1/logout", post(login::logout))
@@ -65,6 +92,7 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             layers::public_routes,
         ))
+        .merge(login_routes(&app))
         .merge(probes)
         .merge(pages)
         .fallback(any(|| async { GatewayError::NotFound }))
@@ -73,6 +101,36 @@ pub fn router(app: Arc<App>) -> Router {
             layers::resolve_peer,
         ))
         .with_state(app)
+}
+
+/// For the console: what a page may show, who watches what, and the whole cluster.
+fn people_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/caller", get(caller::show))
+        .route("/v1/sessions/{id}/worker", get(caller::worker))
+        .route("/v1/shares", post(links::create))
+        .route("/v1/shares/{id}", delete_method(links::revoke))
+        .route("/v1/operator/cluster", get(operator::cluster))
+        .route("/v1/operator/drain", post(operator::drain))
+        .route("/v1/operator/revoke", post(operator::revoke))
+        .route("/v1/operator/close", post(operator::close))
+        .route("/v1/demo/kill", post(operator::kill))
+}
+
+/// Of callers who are still to say who they are.
+fn login_routes(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/login-methods", get(oidc::methods))
+        .route("/v1/login/oidc", post(oidc::begin))
+        .route(CALLBACK, get(oidc::callback))
+        .route("/v1/shares/open", post(links::open))
+        .layer(RequestBodyTimeoutLayer::new(
+            app.config.transport.request_timeout,
+        ))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            layers::login_routes,
+        ))
 }
 
 fn console_routes(app: &Arc<App>) -> Router<Arc<App>> {

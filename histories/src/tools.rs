@@ -107,17 +107,16 @@ pub fn locations(input: &Value) -> Option<Value> {
 /// A list of things to do as the entries of a plan.
 pub fn plan_entries(todos: &Value, text: &str) -> Option<Vec<Value>> {
     let entries = todos.as_array()?.iter().filter_map(|todo| {
-        let status = match todo["status"].as_str() {
-            Some(status @ ("completed" | "in_progress")) => status,
-            _ => "pending",
-        };
-        let priority = match todo["priority"].as_str() {
-            Some(priority @ ("high" | "low")) => priority,
-            _ => "medium",
-        };
+        let status = known(&todo["status"], &["completed", "in_progress"]).unwrap_or("pending");
+        let priority = known(&todo["priority"], &["high", "low"]).unwrap_or("medium");
         Some(json!({ "content": todo[text].as_str()?, "status": status, "priority": priority }))
     });
     Some(entries.collect())
+}
+
+/// The word, if it is one of these.
+fn known<'a>(word: &'a Value, words: &[&str]) -> Option<&'a str> {
+    word.as_str().filter(|word| words.contains(word))
 }
 
 /// The output of a tool, as blocks.

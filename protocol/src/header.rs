@@ -12,6 +12,8 @@ pub const RESUME: &str = "acp-resume";
 pub const LAST_EVENT_ID: &str = "last-event-id";
 /// Names a one-shot request without a connection, so that it can be repeated.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The name of the gateway that has answered.
+pub const GATEWAY: &str = "baton-gateway";
 /// The directory of which a backup is taken, on the administrators' port.
 pub const BACKUP_DIRECTORY: &str = "baton-directory";
 

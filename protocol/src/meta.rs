@@ -18,6 +18,12 @@ pub const USAGE: &str = "baton/usage";
 pub const KIND: &str = "baton/kind";
 /// An agent binds values to its session.
 pub const BIND: &str = "baton/bind";
+/// In the content of a prompt that Open Responses made: what its client asked for, to be reported
+/// back.
+pub const RESPONSE: &str = "baton/response";
+/// The MCP server that stands for functions which a client of Open Responses offers. Between Baton
+/// and the agent; no client answers for it.
+pub const FUNCTIONS_SERVER: &str = "baton:functions";
 /// The values that are bound to the session, for the agent.
 pub const BOUND: &str = "baton/bound";
 /// A content block that repeats the conversation so far.

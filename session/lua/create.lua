@@ -7,13 +7,14 @@
 --@include lists
 --@include known
 --@include stored
+--@include hand_over
 local prefix = string.match(KEYS[1], '^.-}:')
 local name = name_of(1, ARGV[13])
 local time = redis.call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local function wake()
   redis.call('ZADD', prefix .. 'due:' .. ARGV[3], 'LT', now, ARGV[1])
-  redis.call('SPUBLISH', prefix .. 'w:' .. ARGV[3], 'R' .. ARGV[1])
+  hand_over(prefix, ARGV[3], ARGV[1])
 end
 if redis.call('EXISTS', KEYS[1], prefix .. 'z:' .. ARGV[1]) > 0 then
   -- An earlier try of this very call may not have got further than that.

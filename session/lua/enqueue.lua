@@ -4,7 +4,8 @@
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
 --       11 urgent  12 inbox limit  13 keys to remember per owner  14 inbox limit in bytes
 --       15 reaches a closed session  16 is about another request  17 that one's key
---       18 'a' takes anything, 'w' only if the session has work, 'r' only repetitions
+--       18 'a' takes anything, 'w' only if the session has work, 'r' only repetitions, a number
+--          only if the session rests and its log ends with that event
 --       19 nonce of the command, 4 bytes  20 owner of the key, 2 bytes  21 keys to remember in all
 --       22 nonces to remember
 -- Returns {'notfound'} {'conflict'} {'closed'} {'barred'} {'full'} {'unwatched', head}
@@ -12,18 +13,27 @@
 -- The entry is written first and counts from the HSET on that remembers its key.
 --@include thaw
 --@include known
+--@include hand_over
 local m = fields_of('prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'known', 'cb', 'ctl', 'shut', 'heard')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local prefix = string.match(KEYS[1], '^.-}:')
-local function wake()
+-- With the command, if its holder takes that from here: earlier versions do not, nor does one that is not there.
+local function tell_holder(name, entry)
+  local told = 0
+  if entry and #entry <= 16384 then
+    told = redis.call('SPUBLISH', prefix .. 'o:' .. m[6] .. '+', 'C' .. ARGV[1] .. '\n' .. name .. '\n' .. entry)
+  end
+  if told == 0 then redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1]) end
+end
+local function wake(name, entry)
   if m[4] ~= '' and tonumber(m[5]) > now then
-    redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1])
+    tell_holder(name, entry)
   else
     -- It waits since the first of its commands came; a lease that has ended may have left a later time.
     redis.call('ZADD', prefix .. 'due:' .. m[7], 'LT', string.format('%d', now), ARGV[1])
-    redis.call('SPUBLISH', prefix .. 'w:' .. m[7], 'R' .. ARGV[1])
+    hand_over(prefix, m[7], ARGV[1])
   end
 end
 -- The same step again, whose reply nobody saw: it may not have got as far as waking somebody.
@@ -56,7 +66,9 @@ local name = number .. '-' .. nonce
 -- An earlier try of this step may have left its entry.
 local waiting = redis.call('HLEN', KEYS[2])
 if waiting > 0 then waiting = waiting - redis.call('HEXISTS', KEYS[2], name) end
-if ARGV[18] == 'r' or ARGV[18] == 'w' and m[4] == '' and waiting == 0 then return { 'barred' } end
+-- What runs is in the inbox until its end. One that only stays with its last worker has no work.
+if ARGV[18] == 'r' or ARGV[18] == 'w' and waiting == 0 then return { 'barred' } end
+if tonumber(ARGV[18]) and (waiting > 0 or ARGV[18] ~= m[2]) then return { 'barred' } end
 -- What ends things gets through to a session that is full of prompts, within reason. The bytes are counted again
 -- from nothing once nothing waits.
 local bytes = (waiting == 0 and 0 or tonumber(m[9])) + #ARGV[7]
@@ -81,7 +93,8 @@ end
 local kind, controller = string.match(ARGV[6], '^[^\n]*'), m[10]
 if kind == 'prompt' then controller = ARGV[3] end
 local taken = controller ~= m[10] and 'k ' or ''
-redis.call('HSET', KEYS[2], name, ' ' .. taken .. via .. '\n' .. ARGV[6] .. '\n' .. ARGV[7])
+local entry = ' ' .. taken .. via .. '\n' .. ARGV[6] .. '\n' .. ARGV[7]
+redis.call('HSET', KEYS[2], name, entry)
 -- As text: Redis takes its time to turn a number of Lua into one.
 local fields = { 'cseq', number, 'cb', string.format('%d', bytes), 'ctl', controller or '' }
 local function set(field, value)
@@ -108,5 +121,5 @@ end
 -- Earlier versions did not write down who.
 if kind == 'close' then set('shut', ARGV[3]) end
 redis.call('HSET', KEYS[1], unpack(fields))
-wake()
+wake(name, entry)
 return { 'accepted', name, m[2], via }

@@ -9,9 +9,7 @@ local function remembered(known, key)
   local _, fingerprint, via, _, nonce, number, head = struct.unpack(RECORD, known, from)
   return { fingerprint = fingerprint, via = via, nonce = nonce, number = number, head = string.format('%d', head) }
 end
-local function hex(bytes)
-  return (string.gsub(bytes, '.', function(byte) return string.format('%02x', string.byte(byte)) end))
-end
+local function hex(bytes) return string.format('%02x%02x%02x%02x', string.byte(bytes, 1, 4)) end
 local function name_of(number, nonce) return string.format('%d-', number) .. hex(nonce) end
 local function remember(known, key, fingerprint, via, owner, nonce, number, head)
   return known .. struct.pack(RECORD, key, fingerprint, via, owner, nonce, number, head)

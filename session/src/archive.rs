@@ -282,6 +282,7 @@ mod tests {
             }),
             Event::Echo {
                 by: by.clone(),
+                at: None,
                 message: broken.clone(),
             },
             Event::Update {
@@ -312,6 +313,7 @@ mod tests {
                     request: "\"a\"".into(),
                     via: DeliveryPath::Connection,
                     trace: None,
+                    at: None,
                 },
                 turn: true,
                 message,

@@ -26,6 +26,7 @@ pub mod moves;
 pub mod nearly;
 pub mod outbox;
 pub mod releases;
+pub mod reports;
 pub mod revocations;
 pub mod routes;
 pub mod scene;
@@ -131,6 +132,7 @@ macro_rules! for_each_case {
                 the_creating_command_can_be_joined
                 a_command_is_accepted_with_number_head_and_way
                 the_same_request_joins_the_first
+                what_is_for_a_session_at_rest_is_taken_by_no_other
                 a_key_used_for_something_else_is_a_conflict
                 an_unknown_or_foreign_session_is_not_found
                 commands_wait_in_order
@@ -247,6 +249,10 @@ macro_rules! for_each_case {
                 a_topic_can_be_taken_up_again
                 every_listener_hears
                 a_full_sink_is_told_that_it_missed_something;
+            reports:
+                the_last_report_of_a_process_counts_as_long_as_it_lasts
+                a_process_hears_what_it_is_asked_with_its_next_report
+                who_holds_a_session_is_told_to_its_owner;
             spending:
                 a_name_is_spent_once
                 of_many_who_spend_at_once_one_is_first
@@ -329,6 +335,7 @@ mod tests {
             include_str!("conformance/revocations.rs"),
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
+            include_str!("conformance/reports.rs"),
             include_str!("conformance/spending.rs"),
             include_str!("conformance/storage.rs"),
             include_str!("conformance/streams.rs"),

@@ -25,7 +25,13 @@ pub enum Event {
     Update { turn: bool, message: Bytes },
     /// The user's words as an update: for everyone but the connection that said them, and for
     /// replay.
-    Echo { by: ConnectionId, message: Bytes },
+    Echo {
+        by: ConnectionId,
+        /// When a worker took them, in milliseconds since 1970. The first versions did not write it
+        /// down.
+        at: Option<u64>,
+        message: Bytes,
+    },
     /// The answer to a command, for the connection that asked. `turn` marks the end of a turn.
     Response {
         to: ResponseRecipient,
@@ -70,6 +76,8 @@ pub struct ResponseRecipient {
     pub via: DeliveryPath,
     /// The trace of the work for the answer, if there is one.
     pub trace: Option<TraceContext>,
+    /// When it was answered, in milliseconds since 1970. The first versions did not write it down.
+    pub at: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,8 +122,9 @@ impl Event {
                 turn: *turn,
                 message: readdress(message, session.as_str()),
             },
-            Self::Echo { by, message } => Self::Echo {
+            Self::Echo { by, at, message } => Self::Echo {
                 by: by.clone(),
+                at: *at,
                 message: readdress(message, session.as_str()),
             },
             other => other.clone(),
@@ -150,13 +159,23 @@ impl Event {
                 turn: false,
                 message,
             } => (b'v', String::new(), message),
-            Self::Echo { by, message } => (b'e', by.to_string(), message),
+            Self::Echo {
+                by,
+                at: None,
+                message,
+            } => (b'e', by.to_string(), message),
+            // Builds that know of no time do not look behind the first line.
+            Self::Echo {
+                by,
+                at: Some(at),
+                message,
+            } => (b'e', format!("{by}\n{at}"), message),
             Self::Response { to, turn, message } => {
-                let via = to.via.letter();
-                let head = match &to.trace {
-                    None => format!("{}\n{via}\n{}", to.connection, to.request),
-                    Some(trace) => format!("{}\n{via} {trace}\n{}", to.connection, to.request),
-                };
+                let mut way = to.via.letter().to_owned();
+                // For builds that know of no time it is a trace that says nothing.
+                way.extend(to.at.map(|at| format!(" @{at}")));
+                way.extend(to.trace.as_ref().map(|trace| format!(" {trace}")));
+                let head = format!("{}\n{way}\n{}", to.connection, to.request);
                 (if *turn { b't' } else { b'r' }, head, message)
             }
             Self::Request { id, message } => (b'q', id.to_string(), message),
@@ -205,18 +224,21 @@ impl Event {
             },
             b'e' => Self::Echo {
                 by: connection(field()?)?,
+                at: field().ok().and_then(|at| at.parse().ok()),
                 message,
             },
             b't' | b'r' => {
                 let (connection, way) = (connection(field()?)?, field()?);
-                let (way, trace) = match way.split_once(' ') {
-                    Some((way, trace)) => (way, Some(TraceContext::from_text(trace))),
-                    None => (way, None),
+                let (way, rest) = way.split_once(' ').unwrap_or((way, ""));
+                let (at, trace) = match rest.strip_prefix('@') {
+                    Some(timed) => timed.split_once(' ').unwrap_or((timed, "")),
+                    None => ("", rest),
                 };
                 let to = ResponseRecipient {
                     connection,
                     via: via(way)?,
-                    trace,
+                    trace: (!trace.is_empty()).then(|| TraceContext::from_text(trace)),
+                    at: at.parse().ok(),
                     request: field()?.into(),
                 };
                 Self::Response {

@@ -58,6 +58,7 @@ pub mod guard;
 pub mod id;
 pub mod list_position;
 pub mod metrics;
+pub mod report;
 pub mod revocation;
 pub mod route;
 pub mod secret;

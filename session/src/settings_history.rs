@@ -2,8 +2,10 @@
 //! known without reading all that came before. It is a line of text, `m12 o30 `, the oldest first;
 //! one that begins with `-` does not know of everything.
 
+use std::sync::LazyLock;
+
 use baton_protocol::{UpdateKind, update};
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use crate::event::Event;
 
@@ -15,6 +17,10 @@ pub enum ShownSetting {
     Mode,
     Options,
 }
+
+/// The end of both names, and of a few others. Made once: it takes longer to make one than to look
+/// through a chunk with it.
+static NAME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("_update\""));
 
 /// Where the last change up to some event was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +55,7 @@ impl ShownSetting {
             return None;
         };
         // Nearly all are words, and are not taken apart.
-        let named = |shown: &Self| memmem::find(message, shown.kind().as_bytes()).is_some();
-        Self::ALL.iter().find(|shown| named(shown))?;
+        NAME_END.find(message)?;
         match update::kind(message)? {
             UpdateKind::CurrentMode => Some(Self::Mode),
             UpdateKind::ConfigOption => Some(Self::Options),

@@ -25,6 +25,7 @@ mod lifecycle;
 mod log_store;
 mod page;
 pub mod redis;
+mod report_store;
 mod signal_sink;
 mod signals;
 mod worker_store;
@@ -44,6 +45,7 @@ pub use lifecycle::{
     SessionSetup, SessionSummary, SharedLog,
 };
 pub use log_store::LogStore;
+pub use report_store::{ReportStore, StoreMemory};
 pub use signals::{Signal, SignalListener, Topic};
 pub use worker_store::WorkerStore;
 
@@ -70,9 +72,10 @@ pub enum Error {
 /// | [`GatewayStore`] | gateways: connections, streams, and sessions from the client's side |
 /// | [`WorkerStore`] | workers: sessions from the worker's side, and housekeeping |
 /// | [`CredentialStore`] | gateways: revocations, and what may be used once |
-pub trait Store: LogStore + GatewayStore + WorkerStore + CredentialStore {}
+/// | [`ReportStore`] | all processes: what they say of themselves |
+pub trait Store: LogStore + GatewayStore + WorkerStore + CredentialStore + ReportStore {}
 
-impl<S: LogStore + GatewayStore + WorkerStore + CredentialStore> Store for S {}
+impl<S: LogStore + GatewayStore + WorkerStore + CredentialStore + ReportStore> Store for S {}
 
 /// How often a worker repeats [`WorkerStore::register`].
 pub const HEARTBEAT: Duration = Duration::from_secs(3);

@@ -17,6 +17,7 @@ pub use self::connection::{CONNECTION_LIFETIME, ConnectionToken};
 pub use self::jwk::generate;
 pub use self::keys::SigningKeys;
 pub use self::login::{LOGIN_LIFETIME, LoginToken};
+pub use self::login_attempt::{ATTEMPT_LIFETIME, LoginAttempt};
 pub use self::refusal::TokenRefusal;
 pub use self::ring::{KeyFaults, KeyRing};
 pub use self::session::{SESSION_LIFETIME, SessionGrant, TokenScope};
@@ -31,6 +32,7 @@ mod jwk;
 mod keys;
 mod list_position;
 mod login;
+mod login_attempt;
 mod refusal;
 mod ring;
 mod session;
@@ -140,6 +142,7 @@ impl KeyRing {
             session::TYPE => self.verify_session(token).map(|_| "session"),
             ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
             login::TYPE => self.verify_login(token).map(|_| "login"),
+            login_attempt::TYPE => self.verify_attempt(token).map(|_| "login attempt"),
             list_position::TYPE => self
                 .verify_any_list_position(token)
                 .map(|()| "place in a list"),

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 pub use crate::agent_policy::AgentMessage;
 use crate::agent_policy::{AgentPolicy, OpeningFields};
 pub use crate::conversation_changes::ConversationChanges;
+use crate::mcp::AdmittedServer;
 pub use crate::rpc::Failure;
 pub(crate) use crate::rpc::raw;
 pub use crate::stop_reason::StopReason;
@@ -69,7 +70,7 @@ pub struct SessionOpening {
     /// The session's directories are beneath it, if there is such a rule.
     pub(crate) beneath: Option<PathBuf>,
     /// The MCP servers to work with, those that were admitted.
-    servers: Vec<Box<RawValue>>,
+    servers: Vec<AdmittedServer>,
     policy: Arc<AgentPolicy>,
     store: Arc<dyn Store>,
 }
@@ -116,7 +117,7 @@ impl SessionOpening {
     }
 
     /// The MCP servers to work with, as the client or the operator has written them.
-    pub fn mcp_servers(&self) -> &[Box<RawValue>] {
+    pub fn mcp_servers(&self) -> &[AdmittedServer] {
         &self.servers
     }
 
@@ -141,7 +142,7 @@ impl SessionOpening {
         self.policy.opening(method, opened)
     }
 
-    pub(crate) fn admit(&mut self, servers: Vec<Box<RawValue>>) {
+    pub(crate) fn admit(&mut self, servers: Vec<AdmittedServer>) {
         self.servers = servers;
     }
 

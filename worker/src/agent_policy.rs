@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use self::member_filter::MemberFilter;
 pub use self::pattern::NamePattern;
+use crate::mcp::AdmittedServer;
 use crate::rpc::{Failure, raw};
 
 mod client_capabilities;
@@ -59,7 +60,7 @@ pub(crate) struct OpeningFields<'a> {
     pub stored: &'a [u8],
     pub cwd: &'a str,
     /// Those that were admitted.
-    pub servers: &'a [Box<RawValue>],
+    pub servers: &'a [AdmittedServer],
     pub directories: Value,
     /// The agent's name for the session, if it has had it before.
     pub session: Option<&'a str>,

@@ -1,8 +1,8 @@
 //! Collects what a session says and appends it in frames: the first event at once, then whatever
-//! gathers within a short window. One order, one writer.
+//! gathers until the next tick. One order, one writer.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::audit::AuditLog;
@@ -15,7 +15,7 @@ use baton_session::store::{
 use baton_session::sync::MutexExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
 use crate::conversation_changes::ConversationChanges;
@@ -36,6 +36,14 @@ const MAX_BUFFERED_BYTES: usize = 64 << 10;
 const CONFIRMED_EVERY: usize = rewrite_buffer::MAX_BYTES / 2;
 /// A store that loses the same frames more often than this is not worth the trouble.
 const MAX_HEALINGS: usize = 5;
+
+/// The windows of all sessions of a process end at the same moments: what they have then travels
+/// together, and wakes the store and its readers once.
+fn until_next_tick() -> Duration {
+    static FIRST: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    let into = FIRST.elapsed().as_micros() % WINDOW.as_micros();
+    WINDOW - Duration::from_micros(into as u64)
+}
 
 pub(crate) struct EventWriter {
     store: Arc<dyn Store>,
@@ -261,8 +269,12 @@ impl EventWriter {
                 (empty, state.bytes > MAX_BUFFERED_BYTES, state.flushed_at)
             };
             if !empty {
-                if let Some(at) = flushed_at.filter(|_| !full) {
-                    sleep_until(at + WINDOW).await;
+                let is_recent = |at: &Instant| at.elapsed() < WINDOW;
+                if flushed_at
+                    .filter(|_| !full)
+                    .is_some_and(|at| is_recent(&at))
+                {
+                    sleep(until_next_tick()).await;
                 }
                 return;
             }
@@ -285,6 +297,11 @@ impl EventWriter {
                 None => Ok(false),
             }
         }
+    }
+
+    /// Nothing is under way.
+    pub fn rest(&self) {
+        self.written().rest();
     }
 
     async fn write(&self, append: AppendRequest) -> Result<bool, SessionLost> {

@@ -20,10 +20,13 @@ use tokio::time::timeout;
 use self::bounded_connect::BoundedConnect;
 
 pub use self::body_reader::BodyReader;
+pub use self::checked_resolver::AddressRule;
+use self::checked_resolver::CheckedResolver;
 pub use self::sse_parser::{SseEvent, SseParser, SseTooLarge};
 
 mod body_reader;
 mod bounded_connect;
+mod checked_resolver;
 mod sse_parser;
 mod tls;
 
@@ -41,6 +44,8 @@ pub struct HttpOptions {
     pub proxy: ProxyRule,
     /// With the TLS handshake.
     pub connect_timeout: Duration,
+    /// Where names may lead. Behind a proxy it is the proxy that resolves them.
+    pub addresses: AddressRule,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +66,7 @@ pub struct HttpClient {
 type RequestBody = Full<Bytes>;
 
 enum HttpCarrier {
-    Straight(Client<BoundedConnect<HttpsConnector<HttpConnector>>, RequestBody>),
+    Straight(Client<BoundedConnect<HttpsConnector<HttpConnector<CheckedResolver>>>, RequestBody>),
     /// Through a proxy, by CONNECT.
     Tunnelled(Client<BoundedConnect<HttpsConnector<Tunnel<HttpConnector>>>, RequestBody>),
 }
@@ -86,18 +91,16 @@ impl HttpClient {
     /// `url` decides whether there is a proxy on the way. Does not connect.
     pub fn new(url: &Uri, options: &HttpOptions) -> Result<Self, String> {
         let tls = tls::client_config(url, options.ca.as_deref())?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(Duration::from_secs(30)));
-        tcp.set_connect_timeout(Some(options.connect_timeout));
         let bounded = options.connect_timeout;
         let carrier = match proxy(url, &options.proxy)? {
             None => {
+                let resolver = CheckedResolver::new(options.addresses.clone());
+                let tcp = prepared(HttpConnector::new_with_resolver(resolver), bounded);
                 let connector = HttpsConnector::from((tcp, tls));
                 HttpCarrier::Straight(builder().build(BoundedConnect::new(connector, bounded)))
             }
             Some(proxy) => {
+                let tcp = prepared(HttpConnector::new(), bounded);
                 let mut tunnel = Tunnel::new(proxy.uri().clone(), tcp);
                 if let Some(login) = proxy.basic_auth() {
                     tunnel = tunnel.with_auth(login.clone());
@@ -143,6 +146,14 @@ impl HttpCarrier {
             Self::Tunnelled(client) => client.request(request).await,
         }
     }
+}
+
+fn prepared<R>(mut tcp: HttpConnector<R>, connect_timeout: Duration) -> HttpConnector<R> {
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(Duration::from_secs(30)));
+    tcp.set_connect_timeout(Some(connect_timeout));
+    tcp
 }
 
 fn builder() -> Builder {

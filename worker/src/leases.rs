@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::inbox_hints::InboxHints;
 use crate::session_task::SessionSlot;
 
 /// Between two tries to renew.
@@ -26,7 +27,7 @@ pub(crate) struct HeldLeases {
 
 pub(crate) struct HeldSession {
     pub token: ClaimToken,
-    pub inbox: Arc<Notify>,
+    pub inbox: Arc<InboxHints>,
     pub lost: CancellationToken,
     pub slot: Arc<SessionSlot>,
     /// The store has granted the claim.
@@ -61,7 +62,7 @@ impl HeldLeases {
         let mut all = self.held();
         if let Some(held) = all.get(session) {
             held.wake_requested.store(true, Ordering::Relaxed);
-            held.inbox.notify_one();
+            held.inbox.doubt();
             return None;
         }
         let held = Arc::new(HeldSession {
@@ -91,6 +92,11 @@ impl HeldLeases {
         granted
             .map(|(id, held)| (id.clone(), held.clone()))
             .collect()
+    }
+
+    /// Signals were missed: every inbox has to be read.
+    pub fn doubt_inboxes(&self) {
+        self.held().values().for_each(|held| held.inbox.doubt());
     }
 
     pub fn len(&self) -> usize {
@@ -126,7 +132,7 @@ impl HeldLeases {
             }
             let renewed = store.renew(&claims, lease).await;
             // A lost hint costs no more than this long.
-            granted.iter().for_each(|(_, held)| held.inbox.notify_one());
+            granted.iter().for_each(|(_, held)| held.inbox.doubt());
             match renewed {
                 Ok(lost) if lost.is_empty() => return,
                 // With others lost, some of these may not have been heard of.
@@ -201,15 +207,14 @@ pub(crate) async fn claim(
     Ok(claimed.filter(|_| lost.is_empty()))
 }
 
-/// The slot of the session that has been idle for the longest time.
+/// The slot of the session that has been idle for the longest time, one that no agent waits in if
+/// there is one.
 pub(crate) fn longest_idle(held: &[(SessionId, Arc<HeldSession>)]) -> Option<&Arc<SessionSlot>> {
     let resting = held.iter().filter_map(|(_, held)| {
-        let since: Option<Instant> = held.slot.idle_since();
-        Some((since?, &held.slot))
+        let idle = held.slot.idle()?;
+        Some(((idle.has_agent, idle.since), &held.slot))
     });
-    resting
-        .min_by_key(|(since, _)| *since)
-        .map(|(_, slot)| slot)
+    resting.min_by_key(|(rank, _)| *rank).map(|(_, slot)| slot)
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod event_writer;
 pub mod fuzzing;
 mod housekeeping;
 pub mod http_client;
+mod inbox_hints;
 mod leases;
 pub mod mcp;
 mod metrics;
@@ -60,7 +61,7 @@ mod turn_replay;
 mod workspace;
 
 pub use agent_policy::{AgentPolicy, NamePattern};
-pub use metrics::{AgentProcessMetrics, WorkerMetrics};
+pub use metrics::{AgentProcessMetrics, ModelMetrics, WorkerMetrics};
 pub use per_principal::PerPrincipal;
 pub use release_hook::ReleaseHook;
 pub use runner::{RunnerConfig, run};

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
+pub use self::admitted::AdmittedServer;
 pub use self::command::CommandPattern;
 pub use self::refusal::McpRefusal;
 use self::refusal::RefusalReason;
@@ -15,7 +16,9 @@ pub use self::transports::McpTransports;
 pub use self::url::UrlPattern;
 pub use self::variable::VariablePattern;
 
+mod admitted;
 mod command;
+pub(crate) mod functions;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;
@@ -48,7 +51,7 @@ impl McpPolicy {
         &self,
         asked: &[&RawValue],
         agent: McpTransports,
-    ) -> Result<Vec<Box<RawValue>>, McpRefusal> {
+    ) -> Result<Vec<AdmittedServer>, McpRefusal> {
         if asked.len() > MAX_SERVERS {
             return Err(McpRefusal::of_all(RefusalReason::TooMany));
         }
@@ -63,13 +66,11 @@ impl McpPolicy {
             if let Err(reason) = self.check(&entry, agent).await {
                 return Err(entry.refused(reason));
             }
-            admitted.push(entry);
+            admitted.push(AdmittedServer::of_client(entry, &self.urls));
         }
-        admitted.extend(self.own(agent).cloned());
-        Ok(admitted
-            .into_iter()
-            .map(ServerEntry::into_written)
-            .collect())
+        let own = self.own(agent).cloned();
+        admitted.extend(own.map(AdmittedServer::own));
+        Ok(admitted)
     }
 
     async fn check(&self, entry: &ServerEntry, agent: McpTransports) -> Result<(), RefusalReason> {

@@ -17,10 +17,12 @@ use prometheus_client::registry::Unit;
 use serde_json::value::RawValue;
 
 pub use self::agent_processes::AgentProcessMetrics;
+pub use self::models::ModelMetrics;
 use crate::rpc::Failure;
 use crate::stop_reason::StopReason;
 
 mod agent_processes;
+mod models;
 
 /// In seconds: turns may take their time.
 const TURN_BUCKETS: [f64; 12] = [
@@ -50,6 +52,7 @@ pub struct WorkerMetrics {
     pub(crate) withheld: LabeledCounter,
     pub(crate) lease_age: AgeGauge,
     pub agent_processes: AgentProcessMetrics,
+    pub models: ModelMetrics,
 }
 
 impl Default for WorkerMetrics {
@@ -71,6 +74,7 @@ impl Default for WorkerMetrics {
             withheld: LabeledCounter::default(),
             lease_age: AgeGauge::default(),
             agent_processes: AgentProcessMetrics::default(),
+            models: ModelMetrics::default(),
         }
     }
 }
@@ -110,6 +114,7 @@ impl WorkerMetrics {
         let help = "Time since all leases were renewed";
         registry.register_with_unit("lease_age", help, Unit::Seconds, self.lease_age.clone());
         self.agent_processes.register(registry);
+        self.models.register(registry);
     }
 
     /// A command's time in the inbox is over.

@@ -9,6 +9,8 @@ use baton_session::store::AppendRequest;
 
 /// Much more than a failover loses, and little enough for many sessions.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
+/// Of a session at rest, of which a worker may hold many.
+const MAX_BYTES_AT_REST: usize = 64 << 10;
 /// Bytes that an append or an event takes beside its text.
 const OVERHEAD: usize = 64;
 
@@ -29,7 +31,17 @@ impl RewriteBuffer {
             release: false,
             ..append
         });
-        while self.bytes > MAX_BYTES && self.appends.len() > 1 {
+        self.trim(MAX_BYTES);
+    }
+
+    /// The session rests.
+    pub fn rest(&mut self) {
+        self.trim(MAX_BYTES_AT_REST);
+        self.appends.shrink_to_fit();
+    }
+
+    fn trim(&mut self, most: usize) {
+        while self.bytes > most && self.appends.len() > 1 {
             let oldest = self.appends.pop_front().expect("just counted");
             self.bytes -= weight(&oldest);
             self.dropped = oldest.first;
@@ -116,5 +128,18 @@ mod tests {
         assert!(written.bytes <= MAX_BYTES);
         assert_eq!(firsts(written.after(7)), Some(vec![8, 9, 10]));
         assert_eq!(firsts(written.after(6)), None);
+    }
+
+    #[test]
+    fn at_rest_little_is_kept() {
+        let mut kept = RewriteBuffer::default();
+        for first in 1..=8 {
+            kept.keep(append(first, &[MAX_BYTES_AT_REST / 2]));
+        }
+        assert!(kept.after(0).is_some());
+        kept.rest();
+        assert!(kept.after(0).is_none());
+        assert_eq!(kept.after(7).map(|lost| lost.len()), Some(1));
+        assert!(kept.bytes <= MAX_BYTES_AT_REST);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton_protocol::envelope::EnvelopeError;
 use baton_protocol::{Envelope, ErrorCode, compose};
+use baton_session::clock::unix_millis;
 use baton_session::command::QueuedCommand;
 use baton_session::event::{Event, ResponseRecipient};
 use bytes::Bytes;
@@ -88,6 +89,7 @@ pub fn response(
         request,
         via: asked.via,
         trace: asked.command.trace.clone(),
+        at: turn.then(unix_millis),
     };
     Some(Event::Response { to, turn, message })
 }

@@ -2,7 +2,6 @@
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
-use std::future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -13,9 +12,10 @@ use baton_session::store::{
     self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
 };
 use baton_session::sync::MutexExt as _;
-use futures_util::stream::{self, FuturesUnordered, StreamExt as _};
+use futures_util::future::join;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,6 +32,9 @@ use crate::release_hook::ReleaseHook;
 use crate::session_task::{self, SessionContext};
 use crate::store_outages::StoreOutages;
 use crate::workspace::WorkspaceRoot;
+
+mod leaving;
+mod sweep;
 
 #[derive(Clone, Debug)]
 pub struct RunnerConfig {
@@ -73,17 +76,7 @@ impl RunnerConfig {
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
-/// How many partitions are looked at side by side: all that a Cluster has.
-const SWEPT_AT_ONCE: usize = 64;
-/// How long agents may take to the end of the step they are in.
-const STEP: Duration = Duration::from_secs(2);
-/// How long handing over may take: the store may be away.
-const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
-/// Sessions that one look finds at most, beside those that are held here.
-const DUE_AT_ONCE: usize = 64;
-/// And with them.
-const MOST_DUE: usize = 4096;
 /// More than these are found by the sweep.
 const MAX_WAITING_FOR_SLOT: usize = 4096;
 
@@ -103,6 +96,9 @@ pub async fn run(
             .await?;
         listener
             .subscribe(&Topic::Inbox(partition, config.id.clone()))
+            .await?;
+        listener
+            .subscribe(&Topic::Handed(partition, config.id.clone()))
             .await?;
     }
     store.register(&card, &config.id, ALIVE).await?;
@@ -155,14 +151,22 @@ pub async fn run(
         sessions = runner.leases.len(),
         "stopping: handing sessions over"
     );
-    runner.tasks.close();
-    let mut leaving = pin!(runner.hand_over_all());
+    let mut leaving = pin!(async {
+        runner.tasks.close();
+        join(runner.leave(&*listener), runner.hand_over_all()).await;
+    });
     loop {
         tokio::select! {
             () = &mut leaving => return Ok(()),
-            // Turns that cannot be moved still need their leases, and what clients say to them.
-            Some(signal) = signals.recv() => if let Signal::Inbox(_) | Signal::Lost = signal {
-                runner.clone().on_signal(signal);
+            Some(signal) = signals.recv() => match signal {
+                Signal::Handed(session) => {
+                    runner.tasks.spawn(leaving::pass_on(runner.clone(), session));
+                }
+                // Turns that cannot be moved still need their leases, and what clients say to them.
+                Signal::Inbox(_) | Signal::Command(..) | Signal::Lost => {
+                    runner.clone().on_signal(signal);
+                }
+                _ => {}
             },
             () = &mut leases => {}
         }
@@ -191,14 +195,21 @@ struct Runner {
 impl Runner {
     fn on_signal(self: Arc<Self>, signal: Signal) {
         match signal {
-            Signal::Ready(session) => self.claim_if_room(session),
+            Signal::Ready(session) | Signal::Handed(session) => self.claim_if_room(session),
             Signal::Inbox(session) => {
                 if let Some(held) = self.leases.get(&session) {
-                    held.inbox.notify_one();
+                    held.inbox.doubt();
+                }
+            }
+            Signal::Command(session, command) => {
+                if let Some(held) = self.leases.get(&session) {
+                    held.inbox.hear(*command);
                 }
             }
             // Leases first: the sweep comes after.
             Signal::Lost => {
+                // Before any command is heard that came later.
+                self.leases.doubt_inboxes();
                 self.outages.note_everywhere();
                 self.leases.renew_now.notify_one();
             }
@@ -241,6 +252,8 @@ impl Runner {
             if waiting.len() < MAX_WAITING_FOR_SLOT {
                 waiting.push_back(session);
             }
+            drop(waiting);
+            self.evict_lingering();
             return;
         };
         let tasks = self.tasks.clone();
@@ -302,9 +315,14 @@ impl Runner {
         }
     }
 
-    /// Evicts the session that has been idle for the longest time.
-    fn evict_longest_idle(&self) {
-        if let Some(slot) = leases::longest_idle(&self.leases.granted()) {
+    /// Evicts a session that only stays in case its next prompt is near.
+    fn evict_lingering(&self) {
+        let held = self.leases.granted();
+        let lingers = leases::longest_idle(&held).filter(|slot| {
+            let idle = slot.idle();
+            idle.is_some_and(|idle| !idle.has_agent)
+        });
+        if let Some(slot) = lingers {
             slot.evict.notify_one();
         }
     }
@@ -320,110 +338,6 @@ impl Runner {
 
     fn waiting_for_slot(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
         self.waiting_for_slot.locked()
-    }
-
-    fn spawn_sweep(self: Arc<Self>) {
-        let tasks = self.tasks.clone();
-        tasks.spawn(async move {
-            // One partition that cannot be read must neither hide the others nor hold them up.
-            let partitions = stream::iter((0..self.store.partitions()).map(Partition));
-            let look = async |partition: Partition| {
-                let _alone = SweepGuard::begin(&self.swept, partition)?;
-                let error = self.clone().sweep(partition).await.err()?;
-                Some((partition, error))
-            };
-            let failed = partitions.map(look).buffer_unordered(SWEPT_AT_ONCE);
-            let failed: Vec<_> = failed.filter_map(future::ready).collect().await;
-            // One line for all: when the store is away, it is so for every partition.
-            if let Some((partition, error)) = failed.first() {
-                tracing::warn!(
-                    %error,
-                    partition = partition.0,
-                    partitions = failed.len(),
-                    "could not look for waiting sessions"
-                );
-            }
-        });
-    }
-
-    /// Ends when nothing that is due could be claimed.
-    async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
-        loop {
-            if self.stop.is_cancelled() {
-                return Ok(());
-            }
-            // Some of those that are due may be held here, their leases being late.
-            let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
-            let due = self.store.due(partition, &self.agent_name, limit);
-            let (due, takes_over) = self.outages.watch_due(partition, due).await?;
-            let room = self.room();
-            if room != AgentRoom::Free {
-                // Other workers may have room, so a hint evicts nothing. A session that is still
-                // due has found none, and gets the place of one that is idle, unless another one's
-                // is about to be free.
-                let waits = due.iter().any(|id| self.leases.get(id).is_none());
-                if room == AgentRoom::Full && waits {
-                    self.evict_longest_idle();
-                }
-                return Ok(());
-            }
-            let mut claimed = false;
-            for session in &due {
-                let Some(slot) = self.try_take_slot() else {
-                    return Ok(());
-                };
-                claimed |= self.clone().claim(session, slot, takes_over).await?;
-            }
-            if !claimed {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Everything that can be moved moves at once; the rest has until the end of the grace.
-    async fn hand_over_all(&self) {
-        let ends = Instant::now() + self.config.grace.max(STEP);
-        if timeout(STEP, self.tasks.wait()).await.is_err() {
-            if timeout(HAND_OVER, self.release_stuck()).await.is_err() {
-                tracing::warn!(
-                    sessions = self.leases.len(),
-                    "could not hand all sessions over; their leases will run out"
-                );
-                return;
-            }
-            let bound = self
-                .leases
-                .granted()
-                .iter()
-                .any(|(_, held)| held.is_bound());
-            if bound && timeout_at(ends, self.tasks.wait()).await.is_err() {
-                tracing::warn!("the grace period is over: interrupting turns that cannot be moved");
-                self.cut.cancel();
-                let _ = timeout(HAND_OVER, self.tasks.wait()).await;
-            }
-        }
-        if self.leases.is_empty() {
-            tracing::info!("the worker has handed all sessions over");
-        }
-    }
-
-    /// For agents that do not finish their step: other workers resume from the log, and later
-    /// output is refused.
-    async fn release_stuck(&self) {
-        let held: Vec<_> = self
-            .leases
-            .granted()
-            .into_iter()
-            .filter(|(_, held)| !held.is_bound())
-            .map(|(id, held)| (id, held.token.clone()))
-            .collect();
-        for (session, token) in held {
-            tracing::warn!(session.id = %session, "handed over in the middle of a step");
-            while let Err(error) = self.store.release(&session, &token).await {
-                tracing::warn!(session.id = %session, %error, "could not hand over");
-                sleep(Duration::from_millis(200)).await;
-            }
-        }
     }
 
     async fn run_session(
@@ -534,27 +448,6 @@ async fn keep_leases(runner: Arc<Runner>) {
                 });
             }
         }
-    }
-}
-
-/// A partition is looked at once at a time: one that does not answer must not be asked by more and
-/// more.
-struct SweepGuard<'a> {
-    swept: &'a Mutex<HashSet<Partition>>,
-    partition: Partition,
-}
-
-impl<'a> SweepGuard<'a> {
-    fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
-        let new = swept.locked().insert(partition);
-        new.then_some(Self { swept, partition })
-    }
-}
-
-impl Drop for SweepGuard<'_> {
-    fn drop(&mut self) {
-        let mut swept = self.swept.locked();
-        swept.remove(&self.partition);
     }
 }
 

@@ -209,6 +209,17 @@ impl SessionTask {
         }
     }
 
+    /// What was heard of the inbox, if nothing can have been missed, else what is in it.
+    async fn read_news(&mut self) -> Result<(), SessionLost> {
+        match self.context.inbox.take() {
+            Some(heard) if self.taken.is_followed_by(&heard) => {
+                self.take_commands(heard);
+                Ok(())
+            }
+            _ => self.read_inbox().await,
+        }
+    }
+
     /// An unavailable store is no error here: the inbox is read again after every renewal of the
     /// lease.
     async fn read_inbox(&mut self) -> Result<(), SessionLost> {
@@ -217,6 +228,11 @@ impl SessionTask {
             Err(store::Error::Unavailable(_)) => Vec::new(),
             read => read?,
         };
+        self.take_commands(waiting);
+        Ok(())
+    }
+
+    fn take_commands(&mut self, waiting: Vec<QueuedCommand>) {
         for queued in waiting {
             match self.taken.take(queued.id, &queued.command) {
                 ReadCommand::New => self.queue.push_back(queued),
@@ -224,7 +240,6 @@ impl SessionTask {
                 ReadCommand::Done => self.writer.ack(&queued),
             }
         }
-        Ok(())
     }
 
     /// The command is done with.

@@ -92,20 +92,42 @@ pub fn agent(queued: &QueuedCommand) -> Span {
 }
 
 /// A call of a model, in the turn that is current.
-pub fn model_call(model: &str) -> Span {
+pub fn model_call(model: &str, provider: &'static str) -> Span {
     if Span::current().is_none() {
         return Span::none();
     }
     tracing::info_span!(
         target: TARGET,
         "chat",
+        otel.name = format!("chat {model}"),
         otel.kind = "client",
         otel.status_code = Empty,
         error.type = Empty,
         gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider,
         gen_ai.request.model = model,
+        gen_ai.response.finish_reasons = Empty,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+    )
+}
+
+/// A call of a tool, in the turn that is current.
+pub fn tool_call(tool: &str, id: &str) -> Span {
+    if Span::current().is_none() {
+        return Span::none();
+    }
+    tracing::info_span!(
+        target: TARGET,
+        "execute_tool",
+        otel.name = format!("execute_tool {tool}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool,
+        gen_ai.tool.call.id = id,
     )
 }
 

@@ -13,13 +13,14 @@ use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::AskingClient;
 use crate::event_writer::EventWriter;
+use crate::mcp::functions::ClientFunctions;
 use crate::mcp::over_acp;
 use crate::out_of_turn_requests::OutOfTurnRequests;
 use crate::rpc::{self, ClientAnswer, Failure};
@@ -61,7 +62,7 @@ impl BetweenTurns {
     }
 }
 
-const WITHDRAWN: &str = "the agent ended before the answer came, and is asked once more";
+const WITHDRAWN: &str = "the agent does not wait for this answer any more";
 
 /// The agent's side of a running turn.
 pub struct Turn {
@@ -74,8 +75,11 @@ pub struct Turn {
     replay: Mutex<TurnReplay>,
     requests: AtomicU64,
     waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
+    /// The client's answer to the last question for a terminal, until it was heard.
+    opened_terminal: Mutex<Option<Box<RawValue>>>,
     cancel: CancellationToken,
     interrupted: bool,
+    functions: ClientFunctions,
 }
 
 struct TurnWaiter {
@@ -121,9 +125,17 @@ impl Turn {
             replay: Mutex::new(replay),
             requests: AtomicU64::new(0),
             waiting: Mutex::new(waiting.collect()),
+            opened_terminal: Mutex::default(),
             cancel: CancellationToken::new(),
             interrupted,
+            functions: ClientFunctions::default(),
         }
+    }
+
+    /// With functions of the client, for the agent to call.
+    pub(crate) fn offering(mut self, functions: ClientFunctions) -> Self {
+        self.functions = functions;
+        self
     }
 
     /// Capabilities of the client that sent the prompt.
@@ -183,13 +195,8 @@ impl Turn {
         let (mut replay, mut waiting) = (self.replay(), self.waiting());
         replay.forget();
         for (id, waiting) in waiting.drain() {
-            self.writer.mark_answered(waiting.seq);
             // Clients that were asked learn that the request is withdrawn.
-            self.writer.push(Event::Answer {
-                message: rpc::no_answer(&id, WITHDRAWN),
-                by: None,
-                id,
-            });
+            self.withdrawn(id, &waiting);
         }
         // Ids that were used stay used.
         self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
@@ -231,6 +238,53 @@ impl Turn {
         Some(AskOutcome::Waiting(answer))
     }
 
+    /// Takes a question back that an earlier run of this turn has asked: the client learns that
+    /// nobody waits for its answer.
+    pub fn withdraw(&self, id: &str) {
+        if let Some((id, waiting)) = self.waiting().remove_entry(id) {
+            self.withdrawn(id, &waiting);
+        }
+    }
+
+    /// The same for all questions whose answers nobody waits for any more.
+    pub fn withdraw_abandoned(&self) {
+        let mut all = self.waiting();
+        let abandoned =
+            |waiting: &TurnWaiter| waiting.reply.as_ref().is_some_and(|it| it.is_closed());
+        let gone: Vec<Arc<str>> = all
+            .iter()
+            .filter(|(_, waiting)| abandoned(waiting))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in gone {
+            if let Some(waiting) = all.remove(&id) {
+                self.withdrawn(id, &waiting);
+            }
+        }
+    }
+
+    /// A question of this method that was asked in this run of the turn, and whose answer nobody
+    /// waits for any more.
+    pub fn abandoned_request(&self, method: &str) -> Option<String> {
+        let all = self.waiting();
+        let mut all = all.iter();
+        let found = all.find(|(_, waiting)| {
+            let call = rpc::client_call(&waiting.message);
+            let abandoned = waiting.reply.as_ref().is_some_and(|it| it.is_closed());
+            abandoned && call.is_ok_and(|call| call.method == method)
+        });
+        found.map(|(id, _)| id.to_string())
+    }
+
+    fn withdrawn(&self, id: Arc<str>, waiting: &TurnWaiter) {
+        self.writer.mark_answered(waiting.seq);
+        self.writer.push(Event::Answer {
+            message: rpc::no_answer(&id, WITHDRAWN),
+            by: None,
+            id,
+        });
+    }
+
     /// Sends a `session/update` that later workers must not miss: with replicas, they have to
     /// confirm it.
     pub async fn update_lasting(&self, update: impl Serialize) {
@@ -257,6 +311,12 @@ impl Turn {
         method: &str,
         params: impl Serialize,
     ) -> Result<Box<RawValue>, Failure> {
+        let params = to_raw_value(&params).map_err(|error| Failure::internal(error.to_string()))?;
+        if Method::of(method) == Method::McpMessage
+            && let Some(answer) = self.functions.answer(&params)
+        {
+            return answer;
+        }
         let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The id routes itself: it names the session, and is the same when the turn is run again.
         let name = format!("{}:{}.{ordinal}", self.session, self.command);
@@ -267,7 +327,14 @@ impl Turn {
             AskOutcome::Before(seq) => self.answer_at(seq).await?,
             AskOutcome::Waiting(reply) => reply.await.map_err(|_| turn_ended())?,
         };
+        self.take_opened_terminal();
         answer.outcome
+    }
+
+    /// The client's answer to a question for a terminal that came when nobody waited for it any
+    /// more, because the turn was being cancelled.
+    pub fn take_opened_terminal(&self) -> Option<Box<RawValue>> {
+        self.opened_terminal.locked().take()
     }
 
     fn ask(&self, name: String, method: &str, params: Box<RawValue>) -> AskOutcome {
@@ -342,6 +409,11 @@ impl Turn {
         match waiting.reply.take() {
             Some(reply) => {
                 let id = answer.id.clone();
+                let asked = rpc::client_call(&waiting.message);
+                if asked.is_ok_and(|it| it.method == Method::CreateTerminal.name()) {
+                    let opened = answer.outcome.as_ref().ok().cloned();
+                    *self.opened_terminal.locked() = opened;
+                }
                 let _ = reply.send(answer);
                 all.remove(id.as_str());
             }

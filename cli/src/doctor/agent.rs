@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_worker::AgentProcessMetrics;
+use baton_worker::WorkerMetrics;
 
 use super::Finding;
 use crate::agent::installed;
@@ -45,7 +45,7 @@ async fn introduction(
     clients: ClientTrust,
 ) -> Finding {
     let agent = match options
-        .agent(kept, clients, &AgentProcessMetrics::default())
+        .agent(kept, clients, &WorkerMetrics::default())
         .await
     {
         Ok(agent) => agent,

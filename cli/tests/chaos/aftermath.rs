@@ -22,7 +22,8 @@ local found = {}
 local function say(key, what) found[#found + 1] = key .. ' ' .. what end
 for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
   local prefix, kind, name = string.match(key, '^(.-}:)(%a+):?(.*)$')
-  if kind == 'due' then
+  -- With a colon: which workers have room.
+  if kind == 'due' and not string.find(name, ':', 1, true) then
     say(key, 'still has ' .. table.concat(redis.call('ZRANGE', key, 0, -1), ' '))
   elseif kind == 's' then
     local m = redis.call('HMGET', key, 'own', 'run', 'pend', 'wk')

@@ -17,8 +17,8 @@ const seen = [];
 
 export const browser = await chromium.launch({ executablePath: CHROMIUM, args: SWITCHES });
 
-/** @param {object} [options] of Playwright's contexts */
-export async function visitor(options = {}) {
+/** @param {object} [options] of Playwright's contexts. `others`: hosts that it may ask, too */
+export async function visitor({ others = [], ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   await context.addInitScript(() => {
     window.violations = [];
@@ -27,10 +27,19 @@ export async function visitor(options = {}) {
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
     });
   });
+  // CONSOLE=folder has the page's files read from there: they are changed without a build.
+  if (process.env.CONSOLE) {
+    await context.route(/\/console\/[0-9a-f]{16}\//, (route) => {
+      const name = new URL(route.request().url()).pathname.split('/').slice(3).join('/');
+      return route.fulfill({ path: path.join(process.env.CONSOLE, name) });
+    });
+  }
   context.on('request', (request) => {
     const target = new URL(request.url());
     if (['data:', 'blob:'].includes(target.protocol)) return;
     seen.push(request.url());
+    // What their pages ask for is theirs to answer for.
+    if (others.includes(target.host) || others.some((host) => referred(request) === host)) return;
     if (target.host !== new URL(url).host) faults.push(`asked ${request.url()}`);
     if (/token|eyJ|key=/i.test(target.search)) faults.push(`a credential in ${request.url()}`);
   });
@@ -42,6 +51,11 @@ export async function visitor(options = {}) {
     if (message.type() === 'error' && !network) faults.push(`console ${text}`);
   });
   return context;
+}
+
+function referred(request) {
+  const referrer = request.headers().referer;
+  return referrer ? new URL(referrer).host : '';
 }
 
 export async function open(context, hash = '') {

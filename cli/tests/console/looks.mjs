@@ -83,4 +83,47 @@ await run({
     check((await page.evaluate(() => document.documentElement.scrollWidth)) <= 320, 'also from right to left');
     await picture(page, 'phone-rtl');
   },
+  async 'operators see their cluster and its last hour'() {
+    const context = await visitor();
+    const now = Math.floor(Date.now() / 1000);
+    const hour = (figures) => Array.from({ length: 60 }, (_, index) => ({ at: Math.floor(now / 60) - 60 + index, gauges: {}, ...figures(index) }))
+      // Nobody was there to count.
+      .filter((_, index) => index < 20 || index > 24);
+    const wave = (index, of) => Math.round(of * (1 + 0.4 * Math.sin(index / 6)) + ((index * 37) % 11) * (of / 60));
+    const process = (name, rest) => ({ process: name, report: { version: '0.1.0', at: now, draining: false, ...rest } });
+    const gateway = (name, draining) => process(name, {
+      role: 'gateway', started: now - 86400, draining, counters: { resumes: 12, refused: 31 }, gauges: { streams: 214, queued: 2 },
+      minutes: hour((index) => ({ counters: { messages: wave(index, 800), delivered: wave(index, 21000) },
+        latencies: { delivery: [0.001, 0.005 + 0.002 * (index % 3)], request: [0.001, 0.01 + 0.005 * (index % 2)] } })),
+      details: { top: { callers: [{ caller: 'key:ada', messages: 1320 }, { caller: 'jwt:9f86d081884c7d65', messages: 220 }],
+        sessions: [{ session: '07a-abcdefghijklmnopqrstuv', caller: 'key:ada', messages: 320 }] } },
+    });
+    const worker = (name) => process(name, {
+      role: 'worker', started: now - 18000, counters: { takeovers: 1 }, gauges: { slots: 32, sessions: 11, turns_running: 4 },
+      minutes: hour((index) => ({ counters: { turns: wave(index, 20) }, latencies: { wait: [0.002, 0.05] } })),
+      details: { agent: { name: 'coder', version: '1.4.2' } },
+    });
+    const processes = [gateway('gateway-a81Hs0Zx', false), gateway('gateway-b2Kd83mQ', true), worker('worker-kq82nsL0aPz1'), worker('worker-Zz91nsL0aPz1')];
+    await context.route('**/v1/caller', (route) => route.fulfill({ json: { admin: true, observe: false, shared: null } }));
+    await context.route('**/v1/operator/cluster', (route) => route.fulfill({ json: { gateway: 'gateway-a81Hs0Zx', processes, revocations: 3,
+      agents: [{ name: 'coder', version: '1.4.2', workers: 2, waiting: 2 }], memory: [{ server: '', used: 412e6, limit: 2 ** 31 }] } }));
+    const view = await open(context, '#/operators');
+    await live(view);
+    await view.waitForSelector('#processes');
+    await view.setViewportSize({ width: 1280, height: 1000 });
+    for (const scheme of ['light', 'dark']) {
+      await view.emulateMedia({ colorScheme: scheme });
+      await accessible(view, `operators, ${scheme}`);
+      await picture(view, `operators-${scheme}`);
+    }
+    await view.setViewportSize({ width: 390, height: 844 });
+    await picture(view, 'phone-operators-dark');
+    for (const [width, height] of [[320, 600], [3840, 2160]]) {
+      await view.setViewportSize({ width, height });
+      const wide = await view.evaluate(() => document.documentElement.scrollWidth);
+      check(wide <= width, `it fits into ${width} pixels`, wide);
+    }
+    await picture(view, 'operators-4k');
+    await context.close();
+  },
 });

@@ -79,6 +79,19 @@ await run({
     await page.waitForSelector('.side .mark[data-state="waiting"]', { state: 'detached' });
     await third.close();
   },
+  async 'a page without a network misses nothing, whoever writes meanwhile'() {
+    await other.setOffline(true);
+    await two.waitForSelector('.pill[data-connection="away"]', { state: 'attached' });
+    await send(one, '/count 250 delay=20\nsaid while away');
+    await hears(one, 'said while away');
+    await idle(one);
+    check(!(await said(two)).includes('said while away'), 'it could not know');
+    check((await two.innerText('.pill >> nth=0')) === 'Offline', 'and says so');
+    await other.setOffline(false);
+    await hears(two, 'said while away');
+    await idle(two);
+    same((await chunks(two)).slice(-250), upto(250), 'each chunk once');
+  },
   async 'a page that nobody looks at calls when a question waits'() {
     const away = await visitor({ permissions: ['notifications'] });
     await away.addInitScript(() => {

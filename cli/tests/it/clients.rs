@@ -50,8 +50,13 @@ pub async fn plays(client: Command, transport: &str, url: &str) {
 }
 
 async fn plays_with(mut client: Command, transport: &str, url: &str, rest: &[&str]) {
-    let dir = TempDir::new().expect("a temporary directory");
     client.args([transport, url]).args(rest);
+    plays_alone(client).await;
+}
+
+/// With all its arguments.
+pub async fn plays_alone(mut client: Command) {
+    let dir = TempDir::new().expect("a temporary directory");
     let mut process = Process::start(dir.path(), "client", &mut client);
     let status = within("the client's scenario", process.exit_status()).await;
     let output = process.output();

@@ -13,7 +13,10 @@ use crate::support::process::Process;
 use crate::support::{Cluster, Served, until};
 
 mod assets;
+mod logins;
 mod notices;
+mod operators;
+mod shares;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/console")
@@ -90,6 +93,12 @@ impl Visit {
 async fn a_newcomer_talks_to_an_agent_that_means_no_good() {
     let baton = Served::start_with(&["--ephemeral"]).await;
     Visit::start("talk.mjs", &baton.url(), "").passes().await;
+}
+
+#[tokio::test]
+async fn files_go_along_and_prompts_are_said_again() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    Visit::start("attach.mjs", &baton.url(), "").passes().await;
 }
 
 #[tokio::test]

@@ -1,6 +1,12 @@
 //! The built-in agent that talks to a model, with a model that says what the tests want.
 
+mod bad_input;
+mod client_servers;
+mod compacting;
+mod configuring;
 mod editor;
+mod kill_matrix;
+mod mcp_servers;
 mod moments;
 mod surviving;
 mod tools;
@@ -35,9 +41,15 @@ pub(crate) async fn served(arguments: &[&str]) -> (ModelServer, Served) {
 
 /// A model, and a cluster with two workers.
 pub(crate) async fn staged() -> (ModelServer, Staged) {
+    staged_with(&[]).await
+}
+
+/// The same, with more variables for the workers.
+pub(crate) async fn staged_with(more: &[(&str, &str)]) -> (ModelServer, Staged) {
     let model = ModelServer::start().await;
     let url = model.url(WireProtocol::Chat);
-    let staged = Staged::with("llm", "llm", &variables(&url)).await;
+    let all = [&variables(&url)[..], more].concat();
+    let staged = Staged::with("llm", "llm", &all).await;
     (model, staged)
 }
 

@@ -69,6 +69,9 @@ struct KeyEntry {
     /// It may list, load and watch, and change nothing.
     #[serde(default)]
     observe: bool,
+    /// It may see and steer the whole cluster.
+    #[serde(default)]
+    admin: bool,
     /// Those of the principal; one of its entries is enough.
     limits: Option<LimitOverrides>,
 }
@@ -251,6 +254,7 @@ impl KeyEntry {
             source: digits.to_owned(),
             rights: CallerRights {
                 observe: self.observe,
+                admin: self.admin,
                 only: agents.map(Into::into),
                 denied: policy.denied(&claims),
             },

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use axum::http::request;
 use baton_session::clock::unix_seconds;
-use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use baton_session::token::{LoginAttempt, unverified};
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::dpop::{self, ProofTarget};
 use super::jwks::ProviderKeys;
+use super::oidc::{LoginFault, OidcOptions, ProviderLogin, ProviderTokens};
 use super::policy::{self, ClaimPolicy};
 use super::rights::CallerRights;
 use super::{
@@ -35,6 +38,8 @@ pub struct BearerOptions {
     /// The required `typ` in a token's header.
     pub token_type: TokenType,
     pub policy: ClaimPolicy,
+    /// How people log in at the issuer's own page.
+    pub oidc: Option<OidcOptions>,
 }
 
 /// The `typ` of an access token (RFC 9068, section 2.1).
@@ -78,6 +83,8 @@ pub struct BearerTokens {
     require_proof: bool,
     token_type: TokenType,
     policy: ClaimPolicy,
+    /// Where people log in, if they do so at the issuer's own page.
+    oidc: Option<ProviderLogin>,
     verified: TokenCache<BoundCaller>,
     /// Proofs that were used here. The store has those of all gateways; this spares asking it.
     proofs: TokenCache<()>,
@@ -132,6 +139,9 @@ impl BearerTokens {
                  one proves nothing"
             ));
         }
+        let oidc = options
+            .oidc
+            .map(|login| ProviderLogin::new(options.issuer.clone(), login));
         Ok(Self {
             jwks: ProviderKeys::open(&options.jwks)?,
             algorithms: options.algorithms,
@@ -140,6 +150,7 @@ impl BearerTokens {
             require_proof: options.require_proof,
             token_type: options.token_type,
             policy: options.policy,
+            oidc: oidc.transpose()?,
             verified: TokenCache::default(),
             proofs: TokenCache::default(),
         })
@@ -250,47 +261,21 @@ impl BearerTokens {
 
     async fn verify(&self, token: &str) -> Result<BoundCaller, GatewayError> {
         let refused = |why: &'static str| GatewayError::from(AuthFailure::because(why));
-        let header =
-            decode_header(token).map_err(|error| AuthFailure::because(error.to_string()))?;
-        if !self.algorithms.contains(&header.alg) {
-            return Err(AuthFailure::because(format!("{:?} is not allowed", header.alg)).into());
-        }
+        let header = self.header(token)?;
         if !self.token_type.takes(header.typ.as_deref()) {
             return Err(refused("its typ is not that of an access token"));
         }
-        let kid = header.kid.ok_or_else(|| refused("no kid"))?;
-        let key = self.jwks.find(&kid, header.alg).await;
-        let key = key.ok_or_else(|| refused("no such key"))?;
-        let mut rules = Validation::new(header.alg);
-        rules.leeway = LEEWAY;
-        rules.validate_nbf = true;
-        rules.set_issuer(&[&self.issuer]);
-        rules.set_audience(&[&self.audience]);
-        rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        let decoded = decode::<policy::ClaimMap>(token, &key, &rules);
-        let all = decoded
-            .map_err(|error| AuthFailure::because(error.to_string()))?
-            .claims;
+        let all = self.signed_claims(token, &header, &self.audience).await?;
         let claims: TokenClaims = serde_json::from_value(all.clone().into())
             .map_err(|error| AuthFailure::because(error.to_string()))?;
-        let now = unix_seconds();
-        if claims.exp.saturating_add(LEEWAY) <= now || claims.nbf.max(claims.iat) > now + 60 {
-            return Err(refused("not valid at this time"));
-        }
-        // Everybody without a name would be the same person.
-        if claims.sub.trim().is_empty() {
-            return Err(refused("its sub is empty"));
-        }
+        let kid = header.kid.unwrap_or_default();
         if is_for_something_else(&all) {
             return Err(refused("an ID token, or another that gives no access"));
         }
         if !self.policy.lets_in(&all) {
             return Err(GatewayError::Forbidden);
         }
-        let rights = CallerRights {
-            denied: self.policy.denied(&all),
-            ..CallerRights::default()
-        };
+        let rights = self.policy.rights(&all);
         let client = claims.client_id.or(claims.azp).unwrap_or_default();
         let principal = principal(&self.issuer, &claims.sub, &client);
         Ok(BoundCaller {
@@ -302,6 +287,94 @@ impl BearerTokens {
             ),
             key: claims.cnf.map(|bound| bound.jkt.into()),
         })
+    }
+
+    fn header(&self, token: &str) -> Result<Header, AuthFailure> {
+        let header =
+            decode_header(token).map_err(|error| AuthFailure::because(error.to_string()))?;
+        if self.algorithms.contains(&header.alg) {
+            Ok(header)
+        } else {
+            let why = format!("{:?} is not allowed", header.alg);
+            Err(AuthFailure::because(why))
+        }
+    }
+
+    /// The claims of a token that the issuer has signed for this audience, and that is valid now.
+    async fn signed_claims(
+        &self,
+        token: &str,
+        header: &Header,
+        audience: &str,
+    ) -> Result<policy::ClaimMap, AuthFailure> {
+        let kid = header.kid.as_deref();
+        let kid = kid.ok_or_else(|| AuthFailure::because("no kid"))?;
+        let key = self.jwks.find(kid, header.alg).await;
+        let key = key.ok_or_else(|| AuthFailure::because("no such key"))?;
+        let mut rules = Validation::new(header.alg);
+        rules.leeway = LEEWAY;
+        rules.validate_nbf = true;
+        rules.set_issuer(&[&self.issuer]);
+        rules.set_audience(&[audience]);
+        rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        let decoded = decode::<policy::ClaimMap>(token, &key, &rules);
+        let all = decoded
+            .map_err(|error| AuthFailure::because(error.to_string()))?
+            .claims;
+        let claims: TokenClaims = serde_json::from_value(all.clone().into())
+            .map_err(|error| AuthFailure::because(error.to_string()))?;
+        let now = unix_seconds();
+        if claims.exp.saturating_add(LEEWAY) <= now || claims.nbf.max(claims.iat) > now + 60 {
+            return Err(AuthFailure::because("not valid at this time"));
+        }
+        // Everybody without a name would be the same person.
+        if claims.sub.trim().is_empty() {
+            return Err(AuthFailure::because("its sub is empty"));
+        }
+        Ok(all)
+    }
+
+    /// Where people log in, if they do so at the issuer's own page.
+    pub(crate) fn provider_login(&self) -> Option<&ProviderLogin> {
+        self.oidc.as_ref()
+    }
+
+    /// The caller that the issuer has named in answer to an attempt: by an ID token that is for
+    /// this attempt, and an access token as every caller may bring it.
+    pub(super) async fn logged_in(
+        &self,
+        attempt: &LoginAttempt,
+        client: &str,
+        tokens: &ProviderTokens,
+    ) -> Result<Caller, LoginFault> {
+        let identity = self.header(&tokens.id_token);
+        let identity = identity.map_err(LoginFault::identity)?;
+        let identity = self
+            .signed_claims(&tokens.id_token, &identity, client)
+            .await;
+        let identity = identity.map_err(LoginFault::identity)?;
+        let said = |name: &str| identity.get(name).and_then(Value::as_str);
+        let is_ours = said("azp").is_none_or(|party| party == client);
+        if said("nonce") != Some(&attempt.nonce) || !is_ours {
+            let why = "the ID token is for another attempt, or another client";
+            return Err(LoginFault::identity(AuthFailure::because(why)));
+        }
+        let BoundCaller { caller, key } = match self.verify(&tokens.access_token).await {
+            Ok(bound) => bound,
+            Err(GatewayError::Forbidden) => return Err(LoginFault::Forbidden),
+            Err(_) => return Err(LoginFault::Token),
+        };
+        // Nothing here could prove that it has the key.
+        if key.is_some() || self.subject(&tokens.access_token).as_deref() != said("sub") {
+            return Err(LoginFault::Token);
+        }
+        Ok(caller)
+    }
+
+    /// The subject of a token that was verified.
+    fn subject(&self, token: &str) -> Option<String> {
+        let [_, claims] = unverified(token).ok()?;
+        claims["sub"].as_str().map(str::to_owned)
     }
 
     pub(super) async fn watch(&self, stop: CancellationToken) {
@@ -373,6 +446,7 @@ mod tests {
             require_proof: false,
             token_type: TokenType::default(),
             policy: ClaimPolicy::default(),
+            oidc: None,
         };
         let fault = BearerTokens::new(options).err().expect("refused");
         assert!(fault.contains("HS256"), "{fault}");

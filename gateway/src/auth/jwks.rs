@@ -7,23 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use axum::http::{Uri, uri::Scheme};
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use axum::http::Uri;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+use super::provider_http::{ProviderHttp, is_private};
 
 /// An unknown key is looked for no more often than this.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// A set is fetched again this often, unasked.
 const REFRESH: Duration = Duration::from_secs(300);
-const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 1 << 20;
 
 pub struct ProviderKeys {
@@ -36,25 +32,14 @@ pub struct ProviderKeys {
 }
 
 enum KeySource {
-    Url(Box<HttpsClient>, Uri),
+    Url(Box<ProviderHttp>, Uri),
     File(PathBuf),
 }
-
-type HttpsClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
 impl ProviderKeys {
     pub fn open(from: &str) -> Result<Self, String> {
         let source = match from.parse::<Uri>() {
-            Ok(url) if url.scheme() == Some(&Scheme::HTTPS) || is_loopback(&url) => {
-                let connector = HttpsConnectorBuilder::new()
-                    .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-                    .map_err(|error| format!("the system's certificates: {error}"))?
-                    .https_or_http()
-                    .enable_http1()
-                    .build();
-                let client = Client::builder(TokioExecutor::new()).build(connector);
-                KeySource::Url(Box::new(client), url)
-            }
+            Ok(url) if is_private(&url) => KeySource::Url(Box::new(ProviderHttp::new()?), url),
             Ok(url) if url.scheme().is_some() => {
                 return Err(format!("--auth-jwks {from}: must be https, or a file"));
             }
@@ -97,10 +82,7 @@ impl ProviderKeys {
             return;
         }
         let set = match &self.source {
-            KeySource::Url(client, url) => match timeout(FETCH_TIMEOUT, fetch(client, url)).await {
-                Ok(set) => set,
-                Err(_) => Err(format!("no answer within {FETCH_TIMEOUT:?}")),
-            },
+            KeySource::Url(http, url) => http.get(url).await.and_then(|body| parse(&body)),
             KeySource::File(path) => read(path),
         };
         *refreshed = Some(Instant::now());
@@ -156,20 +138,6 @@ fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
     kind && named.is_none_or(|named| named == format!("{algorithm:?}"))
 }
 
-/// Redirects are not followed: the key set is where the operator said it is.
-async fn fetch(client: &HttpsClient, url: &Uri) -> Result<JwkSet, String> {
-    let response = client.get(url.clone()).await;
-    let response = response.map_err(|error| format!("{url}: {error}"))?;
-    if !response.status().is_success() {
-        return Err(format!("{url} answered {}", response.status()));
-    }
-    let body = Limited::new(response.into_body(), MAX_BYTES)
-        .collect()
-        .await;
-    let body = body.map_err(|error| format!("{url}: {error}"))?;
-    parse(&body.to_bytes())
-}
-
 fn read(path: &PathBuf) -> Result<JwkSet, String> {
     let body = std::fs::read(path).map_err(|error| error.to_string())?;
     if body.len() > MAX_BYTES {
@@ -191,10 +159,4 @@ fn parse(body: &[u8]) -> Result<JwkSet, String> {
     Ok(JwkSet {
         keys: keys.collect(),
     })
-}
-
-/// Where nobody listens in between.
-fn is_loopback(url: &Uri) -> bool {
-    url.scheme() == Some(&Scheme::HTTP)
-        && matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }

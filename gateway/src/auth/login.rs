@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{LoginToken, MAX_SKEW, carriers};
 
-use super::{ActiveLogin, AuthFailure, Authenticator, Caller};
+use super::{ActiveLogin, AuthFailure, Authenticator, Caller, guest};
 use crate::http::headers;
 
 /// Those of one login never have another generation than 0.
@@ -40,7 +40,10 @@ pub fn check(auth: &Authenticator, token: &str) -> Result<Caller, AuthFailure> {
         return Err(AuthFailure::because("a login that was revoked"));
     }
     let (source, expires) = (login.source.as_deref(), Some(login.expires));
-    let mut caller = auth.method.recall(&login.principal, source, expires)?;
+    let mut caller = match guest::recall(&login) {
+        Some(guest) => guest,
+        None => auth.method.recall(&login.principal, source, expires)?,
+    };
     caller.login = Some(ActiveLogin {
         family: login.family.into(),
         issued: login.issued,

@@ -84,7 +84,15 @@ pub struct ClaimPolicy {
     require: Vec<ClaimRule>,
     /// By agent; one of its rules must hold. An agent without rules is for everybody.
     agents: BTreeMap<String, Vec<ClaimRule>>,
+    /// One of them makes its bearer an administrator.
+    admin: Vec<ClaimRule>,
+    /// One of them lets its bearer only watch.
+    observe: Vec<ClaimRule>,
 }
+
+/// Rights that a login carries in one digit, beside those about agents.
+const OBSERVE: u8 = 1;
+const ADMIN: u8 = 2;
 
 impl ClaimPolicy {
     /// The policy, and every fault. `allow` as in `NAME=CLAIM=VALUE`.
@@ -119,8 +127,33 @@ impl ClaimPolicy {
         (policy, faults)
     }
 
-    pub fn requires_claims(&self) -> bool {
-        !self.require.is_empty()
+    /// The same with rules about who is an administrator, and who may only watch.
+    pub fn with_roles(mut self, admin: &[String], observe: &[String]) -> (Self, Vec<String>) {
+        let mut faults = Vec::new();
+        let roles = [
+            ("--auth-admin", admin, &mut self.admin),
+            ("--auth-observe", observe, &mut self.observe),
+        ];
+        for (option, texts, rules) in roles {
+            for text in texts {
+                match text.parse() {
+                    Ok(rule) => rules.push(rule),
+                    Err(fault) => faults.push(format!("{option} {text:?}: {fault}")),
+                }
+            }
+        }
+        (self, faults)
+    }
+
+    /// All that its bearer may do, who is let in.
+    pub fn rights(&self, claims: &ClaimMap) -> CallerRights {
+        let meets = |rules: &[ClaimRule]| rules.iter().any(|rule| rule.holds(claims));
+        CallerRights {
+            observe: meets(&self.observe),
+            admin: meets(&self.admin),
+            denied: self.denied(claims),
+            ..CallerRights::default()
+        }
     }
 
     /// All rules about agents.
@@ -149,12 +182,23 @@ impl ClaimPolicy {
             }
         }
         let bits: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{}.{bits}", self.mark())
+        let roles = u8::from(rights.observe) * OBSERVE + u8::from(rights.admin) * ADMIN;
+        let roles = if roles == 0 {
+            String::new()
+        } else {
+            format!(".{roles}")
+        };
+        format!("{}.{bits}{roles}", self.mark())
     }
 
     /// `None` if it was written under other rules: its holder has to log in again.
     pub fn read_rights(&self, written: &str) -> Option<CallerRights> {
         let bits = written.strip_prefix(&self.mark())?.strip_prefix('.')?;
+        let (bits, roles) = match bits.split_once('.') {
+            None => (bits, 0),
+            Some((bits, "1" | "2" | "3")) => (bits, written.bytes().last()? - b'0'),
+            Some(_) => return None,
+        };
         if bits.len() != self.agents.len().div_ceil(8) * 2 {
             return None;
         }
@@ -166,6 +210,8 @@ impl ClaimPolicy {
             }
         }
         Some(CallerRights {
+            observe: roles & OBSERVE != 0,
+            admin: roles & ADMIN != 0,
             denied: denied.into(),
             ..CallerRights::default()
         })
@@ -180,6 +226,11 @@ impl ClaimPolicy {
         for (name, rules) in &self.agents {
             for rule in rules {
                 parts.extend([name.as_str(), &rule.claim, &rule.value]);
+            }
+        }
+        for (kind, rules) in [("role admin", &self.admin), ("role observe", &self.observe)] {
+            for rule in rules {
+                parts.extend([kind, &rule.claim, &rule.value]);
             }
         }
         digest(&parts)[..12].to_owned()
@@ -253,6 +304,29 @@ mod tests {
         for fault in faults {
             assert!(fault.contains("write "), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_role_is_for_who_has_its_claim_and_comes_back_as_it_was_written() {
+        let text = |rule: &str| [rule.to_owned()];
+        let (policy, faults) =
+            ClaimPolicy::default().with_roles(&text("groups=ops"), &text("scope=watch"));
+        assert_eq!(faults, Vec::<String>::new());
+        for (claims, observe, admin) in [
+            (json!({}), false, false),
+            (json!({ "groups": "ops" }), false, true),
+            (json!({ "scope": "a watch" }), true, false),
+            (json!({ "groups": ["ops"], "scope": "watch" }), true, true),
+        ] {
+            let rights = policy.rights(claims.as_object().unwrap());
+            assert_eq!((rights.observe, rights.admin), (observe, admin), "{claims}");
+            let written = policy.write(&rights);
+            assert_eq!(policy.read_rights(&written), Some(rights));
+            assert_eq!(policy.read_rights(&format!("{written}.4")), None);
+            assert_eq!(ClaimPolicy::default().read_rights(&written), None);
+        }
+        let (_, faults) = ClaimPolicy::default().with_roles(&text("x"), &text("=y"));
+        assert_eq!(faults.len(), 2, "{faults:?}");
     }
 
     #[test]

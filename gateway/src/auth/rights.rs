@@ -10,6 +10,8 @@ use super::bearer::digest;
 pub struct CallerRights {
     /// It may list, load and watch sessions, and change nothing.
     pub observe: bool,
+    /// It may see and steer the whole cluster, see `handlers/operator.rs`.
+    pub admin: bool,
     /// The agents it may use, if they are listed.
     pub only: Option<Arc<[String]>>,
     /// Agents that are for others.
@@ -44,6 +46,9 @@ impl CallerRights {
             return None;
         }
         let mut parts = vec![if self.observe { "observe" } else { "control" }];
+        if self.admin {
+            parts.push("admin");
+        }
         if let Some(only) = &self.only {
             parts.push("only");
             parts.extend(only.iter().map(String::as_str));

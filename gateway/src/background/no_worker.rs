@@ -138,6 +138,7 @@ fn refusal(queued: &QueuedCommand) -> Option<Event> {
         request,
         via: queued.via,
         trace: queued.command.trace.clone(),
+        at: None,
     };
     Some(Event::Response {
         to,

@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: the agents that the caller may use.
+//! `GET /v1/agents`: the agents that the caller may use; and `/openapi.json`.
 
 use std::sync::Arc;
 
@@ -11,8 +11,15 @@ use serde_json::{Value, json};
 
 use crate::agents;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, guest};
 use crate::error::GatewayError;
+use crate::openapi;
+
+/// What is under `/v1`, for programs.
+pub async fn openapi() -> impl IntoResponse {
+    let body = openapi::document().to_string();
+    ([(header::CONTENT_TYPE, "application/json")], body)
+}
 
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -21,7 +28,9 @@ pub async fn list(
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
     let directory = app.agents.directory(caller.rights()).await?;
-    let entries = directory.agents.iter();
+    // A guest uses none.
+    let is_guest = guest::session_of(&caller.principal).is_some();
+    let entries = directory.agents.iter().filter(|_| !is_guest);
     let entries = entries.map(|(card, workers)| entry(card, *workers, directory.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json")], body))

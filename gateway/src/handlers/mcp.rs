@@ -162,9 +162,10 @@ impl McpSource<'_> {
             self.session_call(id)?
         };
         let call_of_tool = method == "tools/call";
+        let may_stream = call_of_tool || method == "subscriptions/listen";
         // A place for its stream in advance: a caller that gets none has asked for nothing.
         let permit = match &self.caller.allowance {
-            Some(allowance) if call_of_tool => allowance.stream(|| None)?,
+            Some(allowance) if may_stream => allowance.stream(|| None)?,
             _ => None,
         };
         if !call_of_tool && !method.starts_with("tasks/") && !method.starts_with("resources/") {
@@ -178,6 +179,12 @@ impl McpSource<'_> {
                 Err(GatewayError::McpMethod(fault.answer(id)))
             }
             McpReply::Fault(fault) => Err(GatewayError::McpRequest(fault.answer(id))),
+            McpReply::Listen(watch) => {
+                let authority = StreamAuthority::of(self.caller).on(watch.connection());
+                let streams = self.app.streams.clone();
+                let authority = authority.with(permit);
+                Ok(sse::respond(streams, *watch, authority, None, None))
+            }
             McpReply::Stream(feed) => {
                 let session = feed.session().clone();
                 let mut response = if accepts.event_stream || accepts.anything {

@@ -66,6 +66,10 @@ pub async fn handle(
     let token = inbound.take_session_token()?;
     let named = inbound.session_id().or(session_header);
     let access = source.access(app, token.as_deref(), named)?;
+    let session = inbound.session_id().and_then(SessionId::parse);
+    app.config
+        .top_use
+        .count(&source.caller.principal, session.as_ref());
     let one_shot = source.carrier.is_one_shot();
     let permit = source.reserve_stream(&access, inbound.is_request())?;
     let message = ClientMessage {
@@ -74,6 +78,7 @@ pub async fn handle(
         agent: source.agent,
         one_shot,
         over_bytes: source.over_bytes,
+        door: None,
         makes: None,
     };
     let outcome = dispatch(&app.methods, &access, message).await?;

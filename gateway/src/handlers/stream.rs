@@ -43,11 +43,12 @@ async fn upgrade(
     request: Request<Body>,
 ) -> Result<Response<Body>, GatewayError> {
     let asked = headers::single(request.headers(), &headers::RESUME)? == Some("1");
-    let resumable = asked
-        || request
-            .uri()
-            .query()
-            .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
+    let query = request.uri().query().unwrap_or_default();
+    let said = |word: &str| query.split('&').any(|part| part == word);
+    let options = websocket::SocketOptions {
+        resumable: asked || said("resume=1"),
+        names: said("names=1"),
+    };
     let grant = app.access.of_upgrade(&caller, request.headers())?;
     let permit = match &caller.allowance {
         Some(allowance) => allowance.stream(|| None)?,
@@ -66,7 +67,7 @@ async fn upgrade(
                 gauge,
             };
             let app = app.clone();
-            Ok(websocket::accept(app, party, permit, upgrade, resumable))
+            Ok(websocket::accept(app, party, permit, upgrade, options))
         }
         Err(rejection) => Ok(rejection.into_response()),
     }

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
+use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -52,12 +53,21 @@ pub struct SocketPeer {
     pub gauge: MessageGauge,
 }
 
+/// What the client has asked of the socket.
+#[derive(Clone, Copy)]
+pub struct SocketOptions {
+    /// Messages come with cursors.
+    pub resumable: bool,
+    /// The first frame names the gateway: pages cannot read the headers of an upgrade.
+    pub names: bool,
+}
+
 pub fn accept(
     app: Arc<App>,
     peer: SocketPeer,
     permit: Option<StreamPermit>,
     upgrade: WebSocketUpgrade,
-    resumable: bool,
+    options: SocketOptions,
 ) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
     // Its access is checked now, and not when its first message comes.
@@ -87,13 +97,17 @@ pub fn accept(
         .max_frame_size(MAX_MESSAGE)
         .read_buffer_size(READ_BUFFER)
         .protocols([ticket::PROTOCOL])
-        .on_upgrade(move |socket| async move {
+        .on_upgrade(move |mut socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);
             let offered = SocketConnection {
                 id,
                 issued,
-                resumable,
+                resumable: options.resumable,
             };
+            if options.names {
+                let named = json!({ "gateway": &*app.config.name }).to_string();
+                let _ = socket.send(Frame::Text(named.into())).await;
+            }
             serve_socket(app, peer, permit, socket, offered).await;
         })
         .into_response();

@@ -8,6 +8,7 @@ use crate::error::GatewayError;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static(names::CONNECTION_ID);
 pub const SESSION_ID: HeaderName = HeaderName::from_static(names::SESSION_ID);
+pub const GATEWAY: HeaderName = HeaderName::from_static(names::GATEWAY);
 pub const RESUME: HeaderName = HeaderName::from_static(names::RESUME);
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static(names::LAST_EVENT_ID);
 pub const MCP_SESSION_ID: HeaderName = HeaderName::from_static(names::MCP_SESSION_ID);

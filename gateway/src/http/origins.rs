@@ -13,9 +13,11 @@ use crate::error::GatewayError;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Headers that a page may send.
 const HEADERS: &str = "authorization, content-type, accept, acp-connection-id, acp-session-id, \
-    acp-session-token, dpop, last-event-id, idempotency-key, traceparent, tracestate, baggage";
+    acp-session-token, dpop, last-event-id, idempotency-key, mcp-session-id, mcp-protocol-version, \
+    mcp-method, mcp-name, traceparent, tracestate, baggage";
 /// Headers that a page may read.
-const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after, www-authenticate";
+const EXPOSED: &str = "acp-connection-id, acp-session-token, baton-gateway, mcp-session-id, \
+    retry-after, www-authenticate";
 /// Where a browser says the page is from that makes a request. No page can change it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 

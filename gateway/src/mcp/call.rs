@@ -174,6 +174,7 @@ impl McpClientCall {
             one_shot: true,
             over_bytes: self.over_bytes,
             makes,
+            door: None,
         };
         Ok(dispatch(&self.services.methods, &self.access, message).await?)
     }

@@ -10,6 +10,7 @@ use super::invoke::{PromptedTurn, ToolCall, ToolReply};
 use super::named_session::readable;
 use super::results::mendable;
 use super::revision::McpRevision;
+use super::task_watch::TaskWatch;
 use super::tools::{self, TASKS};
 use super::turn_feed::TurnFeed;
 use super::turn_reference::{FollowedCall, TurnReference};
@@ -25,6 +26,7 @@ pub enum McpReply {
     /// An error that its revision answers with a status of its own.
     Fault(RpcFault),
     Stream(Box<TurnFeed>),
+    Listen(Box<TaskWatch>),
 }
 
 /// The answer to `initialize`: the revision that both speak, and what is offered.
@@ -57,6 +59,12 @@ pub async fn handle(
     params: Map<String, Value>,
 ) -> Result<McpReply, GatewayError> {
     let (id, revision) = (call.id.clone(), call.revision);
+    if method == "subscriptions/listen" && revision.is_sessionless() {
+        return match TaskWatch::open(call, &params).await {
+            Ok(watch) => Ok(McpReply::Listen(Box::new(watch))),
+            Err(error) => refused(error),
+        };
+    }
     let outcome = match method {
         "tools/call" => call_tool(&call, &params).await,
         _ => plain(&call, method, &params).await.map(ToolReply::Result),
@@ -70,12 +78,15 @@ pub async fn handle(
         "tools/call" => reply.or_else(|error| Ok(message(&id, revision, mendable(error)?))),
         _ => reply,
     };
-    match reply {
-        Ok(reply) => Ok(reply),
-        Err(CallError::Request(error)) => Err(error),
-        Err(CallError::Rpc(fault)) => Ok(McpReply::Fault(fault)),
-        Err(CallError::Tool(text)) => Ok(McpReply::Fault(RpcFault::invalid(text))),
-        Err(CallError::Refused(why)) => Ok(McpReply::Fault(RpcFault::invalid(why.text()))),
+    reply.or_else(refused)
+}
+
+fn refused(error: CallError) -> Result<McpReply, GatewayError> {
+    match error {
+        CallError::Request(error) => Err(error),
+        CallError::Rpc(fault) => Ok(McpReply::Fault(fault)),
+        CallError::Tool(text) => Ok(McpReply::Fault(RpcFault::invalid(text))),
+        CallError::Refused(why) => Ok(McpReply::Fault(RpcFault::invalid(why.text()))),
     }
 }
 

@@ -114,6 +114,10 @@ impl RpcFault {
         compose::error_with(id, self.code, &self.message, self.data)
     }
 
+    pub fn is_invalid(&self) -> bool {
+        self.code == ErrorCode::InvalidParams.value()
+    }
+
     pub fn is_unknown_method(&self) -> bool {
         self.code == ErrorCode::MethodNotFound.value()
     }

@@ -13,7 +13,7 @@ use super::arguments::{
     StatusArguments, read, wait,
 };
 use super::call::{ConversationScope, McpClientCall, trace_meta};
-use super::fault::{CallError, RpcFault, unknown_session};
+use super::fault::{AcpRefusal, CallError, RpcFault, unknown_session};
 use super::named_session::{self, readable, record_read, reopen, resolve};
 use super::results;
 use super::turn_feed::TurnFeed;
@@ -131,8 +131,10 @@ impl ToolCall {
         match prompted {
             Ok(follow) => self.turn(call, follow, wait(arguments.wait_seconds), throw_away),
             Err(error) => {
-                // Nobody would ever use it.
-                if is_new {
+                // A prompt that was known would have been let in: nobody has ever used the session.
+                let limited = |it: &AcpRefusal| it.is(ErrorCode::LimitReached);
+                let unused = matches!(&error, CallError::Refused(why) if limited(why));
+                if is_new && unused {
                     let params = json!({ "sessionId": session });
                     let _ = call.ask("undo", Method::DeleteSession, params).await;
                 }

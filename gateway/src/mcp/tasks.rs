@@ -71,13 +71,29 @@ fn as_unknown(error: CallError) -> CallError {
     }
 }
 
+/// The task that the params name, if it is the caller's.
+pub async fn known(
+    call: &McpClientCall,
+    params: &Map<String, Value>,
+) -> Result<TurnReference, CallError> {
+    let turn = named(call, params)?;
+    let readable = readable(call, turn.session.as_str()).await;
+    readable.map_err(as_unknown)?;
+    Ok(turn)
+}
+
 pub async fn get(call: &McpClientCall, params: &Map<String, Value>) -> Result<Value, CallError> {
     let turn = named(call, params)?;
     count(call)?;
+    state(call, &turn).await
+}
+
+/// A task as it is now.
+pub async fn state(call: &McpClientCall, turn: &TurnReference) -> Result<Value, CallError> {
     let readable = readable(call, turn.session.as_str()).await;
     let (session, record) = readable.map_err(as_unknown)?;
-    let TurnLookup { reader, status } = turn_lookup::of_turn(call, &turn, &record).await?;
-    let mut task = head(&turn, record.updated);
+    let TurnLookup { reader, status } = turn_lookup::of_turn(call, turn, &record).await?;
+    let mut task = head(turn, record.updated);
     let mut say = |status: &str, field: &str, value: Value| {
         task["status"] = json!(status);
         if !field.is_empty() {

@@ -14,8 +14,9 @@ const FRAMES: usize = 32;
 /// Entries of a page, unless its reader wants fewer or more.
 const ENTRIES: usize = 50;
 const MOST_ENTRIES: usize = 200;
-/// Text of a page.
+/// Text of a page, and of one piece of a message: the rest of a longer one is left out.
 const PAGE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 
 pub struct TranscriptPage {
     pub entries: Vec<Value>,
@@ -72,12 +73,16 @@ fn finished(entries: Vec<TranscriptEntry>, next: Option<u64>) -> TranscriptPage 
 }
 
 impl TranscriptEntry {
-    fn new(role: &'static str, text: impl Into<String>, fields: Value) -> Self {
-        Self {
-            role,
-            text: text.into(),
-            fields,
+    fn new(role: &'static str, text: impl Into<String>, mut fields: Value) -> Self {
+        let mut text = text.into();
+        if text.len() > PIECE_BYTES {
+            let end = (0..=PIECE_BYTES)
+                .rev()
+                .find(|at| text.is_char_boundary(*at));
+            text.truncate(end.unwrap_or(0));
+            fields["truncated"] = json!(true);
         }
+        Self { role, text, fields }
     }
 
     /// The other is more of the same message.

@@ -13,6 +13,7 @@ use baton_session::store;
 use baton_session::token::ConnectionToken;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -40,6 +41,8 @@ pub struct TurnFeed {
     asked_upto: u64,
     deadline: Option<WaitLimit>,
     ended: bool,
+    /// There is no turn, and none is about to begin.
+    idle: bool,
     /// The session of a call that has one of its own is gone.
     cleared: bool,
 }
@@ -96,6 +99,7 @@ impl TurnFeed {
             asked_upto,
             deadline: wait.map(|wait| WaitLimit::new(wait, wake)),
             ended: false,
+            idle: false,
             cleared: false,
         })
     }
@@ -189,7 +193,7 @@ impl TurnFeed {
 
     fn finish(&mut self, out: &mut Vec<OutgoingMessage>) {
         self.ended = true;
-        let status = TurnStatus::of(&self.reader, true);
+        let status = TurnStatus::of(&self.reader, !self.idle);
         let session = &self.follow.turn.session;
         let asks = status == TurnStatus::InputRequired
             && self.call.revision.is_sessionless()
@@ -217,17 +221,52 @@ impl TurnFeed {
         end.is_some_and(|end| Instant::now() >= end)
     }
 
+    /// What the session has to do is no turn, and is done.
+    async fn waits_for_nothing(&self) -> store::Result<bool> {
+        let turn = &self.follow.turn;
+        if !turn.request.is_empty() || self.reader.has_begun() {
+            return Ok(false);
+        }
+        let store = &self.call.services.methods.store;
+        Ok(store.waiting_commands(&turn.session).await?.is_empty())
+    }
+
+    async fn is_behind(&self) -> store::Result<bool> {
+        let head = self.tail.head().await?;
+        self.tail.grow(head);
+        Ok(self.tail.next() <= head)
+    }
+
     /// Once the answer is with the client.
     async fn clear_session(&mut self) {
         if self.cleared || !self.follow.throw_away || self.reader.outcome.is_none() {
             return;
         }
         self.cleared = true;
-        let params = json!({ "sessionId": self.follow.turn.session });
-        let step = format!("delete {}", unix_millis());
-        let deleted = self.call.ask(&step, Method::DeleteSession, params).await;
-        if let Err(error) = deleted {
-            tracing::debug!(?error, "could not remove the session of a call");
+        remove(&self.call, &self.follow.turn.session).await;
+    }
+}
+
+async fn remove(call: &McpClientCall, session: &SessionId) {
+    let step = format!("delete {}", unix_millis());
+    let params = json!({ "sessionId": session });
+    if let Err(error) = call.ask(&step, Method::DeleteSession, params).await {
+        tracing::debug!(?error, "could not remove the session of a call");
+    }
+}
+
+impl Drop for TurnFeed {
+    /// The client is gone. Where it cannot come back to its stream, nobody finds the session of a
+    /// call that has one of its own. A gateway that stops leaves it to who repeats the call.
+    fn drop(&mut self) {
+        let stops = self.call.services.streams.stop.is_cancelled();
+        let over = self.reader.outcome.is_some() || self.call.revision.is_sessionless();
+        if !self.follow.throw_away || self.cleared || !over || stops {
+            return;
+        }
+        let (call, session) = (self.call.clone(), self.follow.turn.session.clone());
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { remove(&call, &session).await });
         }
     }
 }
@@ -273,6 +312,14 @@ impl MessageFeed for TurnFeed {
         while !self.ended && !is_enough(out, OutgoingMessage::size) {
             let Some(page) = self.tail.next_page().await? else {
                 self.ask(out);
+                if !self.ended && self.waits_for_nothing().await? {
+                    // What the inbox no longer holds is in the log by then.
+                    if self.is_behind().await? {
+                        continue;
+                    }
+                    self.idle = true;
+                    self.finish(out);
+                }
                 if !self.ended && self.waits_too_long() {
                     self.finish(out);
                 }

@@ -230,6 +230,10 @@ impl TurnReader {
         (String::from_utf8_lossy(text).into_owned(), cut)
     }
 
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
     pub fn blocks(&self) -> &[Value] {
         &self.blocks
     }

@@ -11,6 +11,7 @@ use baton_session::trace::TraceContext;
 
 use super::named_session::unknown_session;
 use super::{ID_REUSED, MethodCall, MethodError, MethodOutcome, SESSION_CLOSED};
+use crate::error::GatewayError;
 use crate::stream::one_shot::FollowedRequest;
 use crate::trace;
 
@@ -42,6 +43,15 @@ impl MethodCall<'_> {
         let mut enqueue = self.enqueue_request(kind, session);
         let inbox_terms = self.inbox_terms(kind).await?;
         enqueue.takes = inbox_terms.takes;
+        if let Some(door) = &self.message.door
+            && enqueue.takes == InboxAdmission::Anything
+        {
+            enqueue.takes = match (door.joins, door.at_rest) {
+                (true, _) => InboxAdmission::Repetitions,
+                (false, Some(head)) => InboxAdmission::AtRest(head),
+                (false, None) => InboxAdmission::Anything,
+            };
+        }
         loop {
             match self.services.store.enqueue(&enqueue).await? {
                 EnqueueOutcome::Joined {
@@ -67,7 +77,11 @@ impl MethodCall<'_> {
                         SESSION_CLOSED.into(),
                     ));
                 }
-                EnqueueOutcome::Barred => return Err(inbox_terms.refusal_error()),
+                EnqueueOutcome::Barred => {
+                    return Err(inbox_terms
+                        .refusal_error()
+                        .unwrap_or(MethodError::Reject(GatewayError::Moved)));
+                }
                 EnqueueOutcome::Full => {
                     let text = format!(
                         "too many commands wait in this session (--queue-limit is {}): wait for \

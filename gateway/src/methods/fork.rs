@@ -39,9 +39,12 @@ impl MethodCall<'_> {
         } else {
             None
         };
-        let at = match wish.at_message_id.filter(|_| is_new) {
-            None => None,
-            Some(message) => Some(self.cut_after(&parent, &message).await?),
+        let cut = self.message.door.and_then(|door| door.cut);
+        let at = match (wish.at_message_id, cut) {
+            _ if !is_new => None,
+            (Some(message), _) => Some(self.cut_after(&parent, &message).await?),
+            (None, Some(cut)) => Some(self.cut_at(&parent, cut).await?),
+            (None, None) => None,
         };
         let cwd = match cwd {
             Some(cwd) => cwd,
@@ -106,6 +109,23 @@ impl MethodCall<'_> {
         let principal = &self.connection.principal;
         let record = self.services.store.record(session, principal).await?;
         record.ok_or_else(|| unknown_session(session.as_str()))
+    }
+
+    /// Right after an event.
+    async fn cut_at(&self, parent: &SessionId, upto: u64) -> Result<ForkPoint, MethodError> {
+        let record = self.record(parent).await?;
+        let search = ForkSearch {
+            store: &*self.services.store,
+            log: LogId::Session(parent.clone()),
+            record: &record,
+        };
+        match search.view_at(upto).await {
+            Ok(view) => Ok(ForkPoint { upto, view }),
+            Err(ForkSearchError::Store(error)) => Err(error.into()),
+            Err(ForkSearchError::Nowhere | ForkSearchError::Far { .. }) => Err(invalid(
+                "what the session showed there is too far back to be found: fork at a later turn",
+            )),
+        }
     }
 
     /// The end of a message, and what the session showed then.

@@ -4,7 +4,7 @@
 //! client goes on. Notifications and answers to the agent are let in, and so is a cancel: they end
 //! things.
 
-use baton_protocol::{ErrorCode, Method};
+use baton_protocol::Method;
 use baton_session::command::CommandKind;
 use baton_session::store::InboxAdmission;
 
@@ -19,6 +19,9 @@ pub(super) fn over_rate(
 ) -> Option<LimitRefusal> {
     let allowance = access.caller.allowance.as_ref()?;
     message.inbound.id()?;
+    if message.door.is_some_and(|door| door.counted) {
+        return None;
+    }
     if message.inbound.method()?.rules().exempt_from_rate {
         return None;
     }
@@ -33,11 +36,9 @@ pub(super) struct InboxTerms {
 }
 
 impl InboxTerms {
-    pub fn refusal_error(&self) -> MethodError {
-        match self.refusal {
-            Some(refusal) => MethodError::Limited(refusal),
-            None => MethodError::Rpc(ErrorCode::InternalError, "refused without a reason".into()),
-        }
+    /// `None` if the caller is at no limit.
+    pub fn refusal_error(&self) -> Option<MethodError> {
+        self.refusal.map(MethodError::Limited)
     }
 }
 

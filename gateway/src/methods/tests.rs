@@ -73,6 +73,7 @@ impl Desk {
             agent: None,
             one_shot: false,
             over_bytes: None,
+            door: None,
             makes: None,
         };
         let outcome = dispatch(&self.app.methods, &self.access(), message).await;

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::tailed_log::{LogNotice, TailedLog};
+use super::tailed_log::{FrameBudget, LogNotice, TailedLog};
 use super::wake::StreamWake;
 use crate::auth::revocations::KnownRevocations;
 use crate::metrics::GatewayMetrics;
@@ -30,6 +30,7 @@ pub struct Hub {
     metrics: Arc<GatewayMetrics>,
     listener: Arc<dyn SignalListener>,
     tailed_logs: Mutex<HashMap<LogId, Arc<TailedLog>>>,
+    budget: FrameBudget,
     /// A subscription must not overtake the end of an earlier one to the same log.
     gates: [AsyncMutex<()>; GATES],
 }
@@ -62,6 +63,7 @@ impl Hub {
             metrics,
             listener,
             tailed_logs: Mutex::default(),
+            budget: FrameBudget::default(),
             gates,
         });
         tokio::spawn(hub.clone().relay(signals, stop.clone()));
@@ -84,7 +86,7 @@ impl Hub {
             let mut tailed_logs = self.tailed_logs();
             let tailed = tailed_logs
                 .entry(log.clone())
-                .or_insert_with(|| Arc::new(TailedLog::new(log.clone())))
+                .or_insert_with(|| Arc::new(TailedLog::new(log.clone(), self.budget.clone())))
                 .clone();
             let (reader, notices) = (tailed.add_reader(wake), tailed.notice_count());
             // From here on the place is given back even if this future is dropped.
@@ -150,7 +152,9 @@ impl Hub {
                         hub.compare_heads().await;
                     });
                 }
-                Some(Signal::Inbox(_) | Signal::Ready(_)) => {}
+                Some(
+                    Signal::Inbox(_) | Signal::Command(..) | Signal::Ready(_) | Signal::Handed(_),
+                ) => {}
             }
         }
     }

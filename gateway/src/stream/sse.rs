@@ -19,8 +19,18 @@ use crate::stream::StreamServices;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
+/// How messages become events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SseForm {
+    /// Each is the data of an event whose id is its cursor.
+    Numbered,
+    /// Each is whole events already.
+    Ready,
+}
+
 struct SseBody<F> {
     writer: StreamWriter<F>,
+    form: SseForm,
     /// Held until something comes of the session.
     unopened: Option<UnopenedStream>,
     /// Nothing follows the last chunk.
@@ -36,10 +46,32 @@ pub fn respond<F: MessageFeed>(
     holder: Option<StreamHolder>,
     unopened: Option<UnopenedStream>,
 ) -> Response<Body> {
+    let writer = StreamWriter::new(services.clone(), feed, holder, authority);
+    stream_body(services, writer, SseForm::Numbered, unopened)
+}
+
+/// A stream of another protocol, whose messages are events already and tell themselves where they
+/// are.
+pub fn respond_ready<F: MessageFeed>(
+    services: Arc<StreamServices>,
+    feed: F,
+    authority: StreamAuthority,
+) -> Response<Body> {
+    let writer = StreamWriter::new(services.clone(), feed, None, authority).resumable(false);
+    stream_body(services, writer, SseForm::Ready, None)
+}
+
+fn stream_body<F: MessageFeed>(
+    services: Arc<StreamServices>,
+    writer: StreamWriter<F>,
+    form: SseForm,
+    unopened: Option<UnopenedStream>,
+) -> Response<Body> {
     let body = SseBody {
         _counted: services.metrics.stream_guard(),
         _open: services.drain.enter(),
-        writer: StreamWriter::new(services.clone(), feed, holder, authority),
+        writer,
+        form,
         unopened,
         ended: false,
     };
@@ -69,19 +101,29 @@ impl<F: MessageFeed> SseBody<F> {
         if self.ended {
             return None;
         }
-        match self.writer.next().await {
+        let mut step = self.writer.next().await;
+        if self.form == SseForm::Ready {
+            if let WriterStep::Open(_) = step {
+                step = self.writer.next().await;
+            }
+            if let WriterStep::Batch(batch) = step {
+                return Some(joined(batch));
+            }
+        }
+        match step {
             WriterStep::Open(start) | WriterStep::Reset(start) => Some(opening(&start)),
             WriterStep::Batch(batch) => {
                 self.unopened = None;
                 Some(format(&batch))
             }
             WriterStep::KeepAlive => Some(KEEP_ALIVE),
-            WriterStep::End(StreamEnd::Drained) => {
+            WriterStep::End(StreamEnd::Drained) if self.form == SseForm::Numbered => {
                 self.ended = true;
                 Some(format!("retry: {}\n\n", retry()).into())
             }
             WriterStep::End(
                 StreamEnd::Finished
+                | StreamEnd::Drained
                 | StreamEnd::Unreadable
                 | StreamEnd::Taken
                 | StreamEnd::Stopped
@@ -110,6 +152,17 @@ fn opening(StartPosition { cursor, reset }: &StartPosition) -> Bytes {
 /// In milliseconds; spread out, so that clients of a lost replica don't all come back at once.
 fn retry() -> u64 {
     rand::rng().random_range(500..3000)
+}
+
+/// In one piece: some clients lose an event that comes in two.
+fn joined(mut batch: Vec<OutgoingMessage>) -> Bytes {
+    match &mut batch[..] {
+        [one] => std::mem::take(&mut one.message),
+        all => {
+            let parts: Vec<&[u8]> = all.iter().map(|outgoing| &outgoing.message[..]).collect();
+            parts.concat().into()
+        }
+    }
 }
 
 fn format(batch: &[OutgoingMessage]) -> Bytes {

@@ -2,6 +2,7 @@
 //! their own speed; one that falls behind the kept frames reads from the store, so a slow client
 //! costs no memory, and neither does a conversation that rests.
 
+mod frame_budget;
 mod log_notices;
 mod log_reader;
 #[cfg(test)]
@@ -17,6 +18,8 @@ use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+pub use self::frame_budget::FrameBudget;
+use self::frame_budget::KeptBytes;
 pub use self::log_notices::LogNotice;
 use self::log_notices::LogNotices;
 use self::log_reader::LogReader;
@@ -24,7 +27,6 @@ pub use self::log_reader::MuteState;
 use super::wake::StreamWake;
 
 const MAX_FRAMES: usize = 256;
-const MAX_BYTES: usize = 1 << 20;
 
 pub struct TailedLog {
     pub log: LogId,
@@ -36,8 +38,7 @@ pub struct TailedLog {
 #[derive(Default)]
 struct TailState {
     frames: VecDeque<KeptFrame>,
-    /// The size of what is kept.
-    bytes: usize,
+    bytes: KeptBytes,
     /// The end of what came last, also when it is not kept any more.
     last: Option<(u64, Nonce)>,
     /// Nothing came since somebody looked.
@@ -83,11 +84,15 @@ pub enum LogLookup {
 }
 
 impl TailedLog {
-    pub fn new(log: LogId) -> Self {
+    pub fn new(log: LogId, budget: FrameBudget) -> Self {
+        let state = TailState {
+            bytes: KeptBytes::of(budget),
+            ..TailState::default()
+        };
         Self {
             log,
             confirmed: OnceCell::new(),
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -151,13 +156,14 @@ impl TailedLog {
         state.grown_to = state.grown_to.max(frame.last());
         state.last = Some((frame.last(), frame.nonce));
         state.quiet = false;
-        state.bytes += frame.size();
+        state.bytes.add(frame.size());
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
         let arrived = Some(Instant::now());
         state.frames.push_back(KeptFrame { frame, arrived });
-        while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
+        while state.frames.len() > MAX_FRAMES || state.bytes.is_too_much() && state.frames.len() > 1
+        {
             let oldest = state.frames.pop_front().expect("just counted");
-            state.bytes -= oldest.size();
+            state.bytes.remove(oldest.size());
         }
     }
 
@@ -168,7 +174,7 @@ impl TailedLog {
         let rests = std::mem::replace(&mut state.quiet, true);
         if rests && state.turn_runs() != Some(true) {
             state.frames = VecDeque::new();
-            state.bytes = 0;
+            state.bytes.clear();
         }
     }
 
@@ -301,7 +307,7 @@ impl TailState {
 
     fn forget(&mut self) {
         self.frames.clear();
-        self.bytes = 0;
+        self.bytes.clear();
         self.last = None;
     }
 

@@ -70,7 +70,11 @@ impl Idle {
                 verdict(*kind, grown.front(*kind) / official);
             }
         }
-        if measured.iter().any(|(_, grown)| grown.is_err()) { Ok(Outcome::Unmeasured) } else { Ok(Outcome::Whole) }
+        if measured.iter().any(|(_, grown)| grown.is_err()) {
+            Ok(Outcome::Unmeasured)
+        } else {
+            Ok(Outcome::Whole)
+        }
     }
 
     async fn measure(&self, kind: Kind, programs: &Programs) -> Result<Grown> {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::client::{Faults, Inbox, Session, Transport};
 use crate::count::Count;
 use crate::process;
+use crate::redis_stats::{RedisCost, RedisCounters};
 use crate::target::Target;
 
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -42,6 +43,8 @@ pub struct Sample {
     pub loaded_mib: f64,
     /// Share of one core the load client itself took.
     pub client_cores: f64,
+    /// Per prompt, where there is a Redis.
+    pub redis: Option<RedisCost>,
     pub faults: Faults,
     /// The first thing that went wrong, in words.
     pub problem: Option<String>,
@@ -62,12 +65,12 @@ pub async fn run(target: &mut Target, load: Load, sessions: usize) -> Result<Sam
     }
 
     sleep(WARM_UP).await;
-    let before = Reading::take(target, &inboxes)?;
+    let before = Reading::take(target, &inboxes).await?;
     shared.measuring.set(true);
     sleep(load.duration).await;
     shared.measuring.set(false);
     target.check()?;
-    let after = Reading::take(target, &inboxes)?;
+    let after = Reading::take(target, &inboxes).await?;
     let loaded_mib = target.rss_kib()? as f64 / 1024.0;
 
     shared.stop.set(true);
@@ -84,6 +87,9 @@ pub async fn run(target: &mut Target, load: Load, sessions: usize) -> Result<Sam
     let events = (after.events - before.events) as f64;
     let seconds = (after.at - before.at).as_secs_f64();
     let cpu_ms_of = after.cpu_since(&before, events);
+    let prompts = (after.answers - before.answers) as f64;
+    let redis = after.redis.as_ref().zip(before.redis.as_ref());
+    let redis = redis.map(|(after, before)| after.since(before, prompts));
     let mut round_trips = shared.round_trips.take();
     round_trips.sort_unstable();
     Ok(Sample {
@@ -93,6 +99,7 @@ pub async fn run(target: &mut Target, load: Load, sessions: usize) -> Result<Sam
         p99_ms: percentile(&round_trips, 0.99),
         cpu_ms: cpu_ms_of.iter().map(|(_, cpu_ms)| cpu_ms).sum(),
         cpu_ms_of,
+        redis,
         idle_mib,
         loaded_mib,
         client_cores: (after.client_cpu_ms - before.client_cpu_ms) as f64 / 1000.0 / seconds,
@@ -116,11 +123,17 @@ struct Reading {
     answers: u64,
     cpu_ms: Vec<(&'static str, u64)>,
     client_cpu_ms: u64,
+    redis: Option<RedisCounters>,
 }
 
 impl Reading {
-    fn take(target: &Target, inboxes: &[Inbox]) -> Result<Self> {
+    async fn take(target: &Target, inboxes: &[Inbox]) -> Result<Self> {
+        let redis = match target.redis {
+            Some(redis) => Some(RedisCounters::read(redis).await?),
+            None => None,
+        };
         Ok(Self {
+            redis,
             at: Instant::now(),
             events: inboxes.iter().map(|inbox| inbox.with(|l| l.events)).sum(),
             answers: inboxes.iter().map(|inbox| inbox.with(|l| l.answers)).sum(),

@@ -13,6 +13,7 @@ mod idle;
 mod load;
 mod official;
 mod process;
+mod redis_stats;
 mod replay;
 mod report;
 mod rounds;
@@ -70,7 +71,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
     sessions: Vec<usize>,
     /// How often every cell is measured
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// How long a cell is measured, after a warm-up of half a second
     #[arg(long, default_value_t = 3.0)]
@@ -108,6 +109,12 @@ struct Args {
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
+    /// Another baton binary, for the targets `serve-before` and `redis-before`
+    #[arg(long, value_name = "BATON")]
+    before: Option<PathBuf>,
+    /// How many workers share the sessions, where there is a Redis
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
     /// The Redis server binary
     #[arg(long, default_value = "redis-server")]
     redis_server: PathBuf,
@@ -239,7 +246,7 @@ async fn measure(args: &Args) -> Result<Outcome> {
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
-    Ok(report::print(&plan.run().await))
+    Ok(report::print(&plan.run().await, plan.load))
 }
 
 impl Args {
@@ -254,6 +261,12 @@ impl Args {
         ensure!(self.sandbox != Some(0), "--sandbox must not be 0");
         ensure!(self.audit != Some(0), "--audit must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
+        ensure!(self.workers > 0, "--workers must not be 0");
+        let before = self.targets.iter().any(|kind| kind.is_before());
+        ensure!(
+            !before || self.before.is_some(),
+            "--before names the binary of serve-before and redis-before"
+        );
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {
             chunks: CHUNKS,
@@ -271,6 +284,8 @@ impl Args {
             },
             programs: Programs {
                 baton: std::path::absolute(&self.baton)?,
+                before: self.before.as_ref().map(std::path::absolute).transpose()?,
+                workers: self.workers,
                 redis_server: self.redis_server.clone(),
             },
         })

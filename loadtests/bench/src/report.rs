@@ -5,8 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::client::Faults;
-use crate::load::Sample;
+use crate::client::{Faults, Transport};
+use crate::load::{Load, Sample};
+use crate::redis_stats::RedisCost;
 use crate::target::{Kind, Programs};
 
 const HEAD: &str = "\
@@ -68,17 +69,15 @@ pub enum Outcome {
 }
 
 /// Prints the table, then the verdicts.
-pub fn print(cells: &[Cell]) -> Outcome {
+pub fn print(cells: &[Cell], load: Load) -> Outcome {
     println!("{HEAD}");
     for cell in cells {
         println!("{}", row(cell, official(cells, cell.sessions)));
     }
     println!();
-    for cell in cells {
-        if let Some(official) = official(cells, cell.sessions) {
-            verdict(cell, official);
-        }
-    }
+    print_limits(cells, load);
+    cells.iter().for_each(print_shares);
+    cells.iter().for_each(redis);
     client(cells);
     match (faults(cells).any(), failures(cells)) {
         (true, _) => Outcome::Faulty,
@@ -113,27 +112,98 @@ fn row(cell: &Cell, official: Option<&Cell>) -> String {
     )
 }
 
-fn verdict(cell: &Cell, official: &Cell) {
-    let cpu: Measure = |sample| sample.cpu_ms;
-    let ratio = cell.median(cpu) / official.median(cpu);
-    let Some(limit) = cell.kind.limit().filter(|_| !ratio.is_nan()) else {
-        return;
+/// What a figure may be at most, as a multiple of the official server's.
+struct Limit {
+    kind: Kind,
+    sessions: usize,
+    what: &'static str,
+    measure: Measure,
+    most: f64,
+}
+
+fn limits(load: Load) -> Vec<Limit> {
+    let limit = |kind, sessions, what, measure, most| Limit {
+        kind,
+        sessions,
+        what,
+        measure,
+        most,
     };
+    let cpu: Measure = |sample| sample.cpu_ms;
+    let both = |sessions, what, measure, files, redis| {
+        [
+            limit(Kind::Serve, sessions, what, measure, files),
+            limit(Kind::Redis, sessions, what, measure, redis),
+        ]
+    };
+    let found = match (load.count.delay, load.transport) {
+        (Some(_), Transport::Http) => vec![both(256, "CPU per event", cpu, 0.9, 1.3)],
+        (Some(_), Transport::Ws) => vec![],
+        (None, Transport::Http) => vec![
+            both(64, "CPU per event", cpu, 0.8, 1.3),
+            both(1, "p50 of a prompt", |sample| sample.p50_ms, 1.0, 1.6),
+            both(64, "p99 of a prompt", |sample| sample.p99_ms, 1.5, 1.5),
+        ],
+        (None, Transport::Ws) => vec![both(64, "CPU per event", cpu, 0.5, 1.0)],
+    };
+    found.into_iter().flatten().collect()
+}
+
+/// Ratios round by round: what the machine does meanwhile hits both of a round alike.
+fn ratios(cell: &Cell, official: &Cell, measure: Measure) -> Vec<f64> {
     let rounds = cell.rounds.iter().zip(&official.rounds);
-    let each: Vec<_> = rounds
-        .filter_map(|(ours, theirs)| {
-            Some(ours.as_ref().ok()?.cpu_ms / theirs.as_ref().ok()?.cpu_ms)
-        })
-        .map(|ratio| format!("{ratio:.2}"))
+    let both = rounds.filter_map(|(ours, theirs)| ours.as_ref().ok().zip(theirs.as_ref().ok()));
+    let mut ratios: Vec<f64> = both
+        .map(|(ours, theirs)| measure(ours) / measure(theirs))
         .collect();
-    println!(
-        "{} the limit of {limit:.1} ×: {}, {} sessions: CPU per event {ratio:.2} × official (rounds: {}){}",
-        if ratio <= limit { "within" } else { "ABOVE" },
-        cell.kind.name(),
-        cell.sessions,
-        each.join(", "),
-        split(cell),
-    );
+    ratios.sort_by(f64::total_cmp);
+    ratios
+}
+
+fn print_limits(cells: &[Cell], load: Load) {
+    let of = |limit: &Limit| {
+        let mut same = cells.iter().filter(|cell| cell.sessions == limit.sessions);
+        let cell = same.find(|cell| cell.kind == limit.kind)?;
+        Some(ratios(
+            cell,
+            official(cells, limit.sessions)?,
+            limit.measure,
+        ))
+    };
+    println!("| ratio to the official server | at most | median | lowest to highest round | |");
+    println!("|---|---:|---:|---:|---|");
+    for limit in limits(load) {
+        let Some(ratios) = of(&limit).filter(|ratios| !ratios.is_empty()) else {
+            continue;
+        };
+        let middle = median(ratios.clone());
+        println!(
+            "| {}, {} sessions, {} | {:.1} | {middle:.2} | {:.2} to {:.2} | {} |",
+            limit.what,
+            limit.sessions,
+            limit.kind.name(),
+            limit.most,
+            ratios[0],
+            ratios[ratios.len() - 1],
+            if middle <= limit.most {
+                "kept"
+            } else {
+                "**missed**"
+            },
+        );
+    }
+    println!();
+}
+
+fn print_shares(cell: &Cell) {
+    let shares = split(cell);
+    if !shares.is_empty() {
+        println!(
+            "CPU per 1,000 events: {}, {} sessions{shares}",
+            cell.kind.name(),
+            cell.sessions
+        );
+    }
 }
 
 /// Which process the time went to, if there are several.
@@ -150,6 +220,24 @@ fn split(cell: &Cell) -> String {
             ", {} ms",
             (0..several).filter_map(of).collect::<Vec<_>>().join(", ")
         ),
+    }
+}
+
+/// What Redis did per prompt, by its own count.
+fn redis(cell: &Cell) {
+    let costs: Vec<_> = cell.samples().filter_map(|sample| sample.redis).collect();
+    let of = |measure: fn(&RedisCost) -> f64| median(costs.iter().map(measure).collect());
+    if !costs.is_empty() {
+        println!(
+            "per prompt on Redis: {}, {} sessions: {:.2} scripts, {:.0} µs in them, {:.1} commands, {:.0} bytes received, {:.0} sent",
+            cell.kind.name(),
+            cell.sessions,
+            of(|cost| cost.scripts),
+            of(|cost| cost.script_us),
+            of(|cost| cost.commands),
+            of(|cost| cost.received),
+            of(|cost| cost.sent),
+        );
     }
 }
 

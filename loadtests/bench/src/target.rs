@@ -42,6 +42,10 @@ pub enum Kind {
     Guarded,
     /// `baton gateway`, `baton worker` and a Redis with AOF.
     Redis,
+    /// `Serve` with another build.
+    ServeBefore,
+    /// `Redis` with another build.
+    RedisBefore,
     /// The same, with a collector that they tell.
     #[value(skip)]
     Told,
@@ -61,18 +65,11 @@ impl Kind {
             Kind::Memory => "baton serve --ephemeral",
             Kind::Guarded => "the same with --auth keys",
             Kind::Redis => "gateway + worker + Redis",
+            Kind::ServeBefore => "baton serve, before",
+            Kind::RedisBefore => "gateway + worker + Redis, before",
             Kind::Told => "the same with a collector",
             Kind::Called => "the same with --auth keys",
             Kind::Audited => "the same with --auth keys, audit log and budgets",
-        }
-    }
-
-    /// The most CPU per event it may take, as a multiple of the official server's.
-    pub fn limit(self) -> Option<f64> {
-        match self {
-            Kind::Official => None,
-            Kind::Serve | Kind::Memory | Kind::Guarded => Some(1.0),
-            Kind::Redis | Kind::Told | Kind::Called | Kind::Audited => Some(1.5),
         }
     }
 
@@ -81,27 +78,51 @@ impl Kind {
         match self {
             Kind::Guarded | Kind::Called | Kind::Audited => "authorization: Bearer bk_bench\r\n",
             Kind::Official | Kind::Serve | Kind::Memory | Kind::Redis | Kind::Told => "",
+            Kind::ServeBefore | Kind::RedisBefore => "",
         }
+    }
+
+    pub fn is_before(self) -> bool {
+        matches!(self, Kind::ServeBefore | Kind::RedisBefore)
     }
 
     /// The process that holds the clients' streams.
     pub fn front(self) -> &'static str {
         match self {
             Kind::Official => "official",
-            Kind::Serve | Kind::Memory | Kind::Guarded => "serve",
-            Kind::Redis | Kind::Told | Kind::Called | Kind::Audited => "gateway",
+            Kind::Serve | Kind::ServeBefore | Kind::Memory | Kind::Guarded => "serve",
+            Kind::Redis | Kind::RedisBefore | Kind::Told | Kind::Called | Kind::Audited => {
+                "gateway"
+            }
         }
     }
 }
 
+#[derive(Clone)]
 pub struct Programs {
     pub baton: PathBuf,
+    /// Of another build.
+    pub before: Option<PathBuf>,
     pub redis_server: PathBuf,
+    /// Where there is a Redis.
+    pub workers: usize,
+}
+
+impl Programs {
+    /// With the build that this target runs.
+    fn of(&self, kind: Kind) -> Self {
+        let mut programs = self.clone();
+        if let Some(before) = self.before.clone().filter(|_| kind.is_before()) {
+            programs.baton = before;
+        }
+        programs
+    }
 }
 
 pub struct Target {
     pub kind: Kind,
     pub addr: SocketAddr,
+    pub redis: Option<SocketAddr>,
     processes: Vec<Process>,
     /// Runs beside them, and is not measured.
     collector: Option<Process>,
@@ -116,23 +137,27 @@ impl Target {
 
     /// With more options for `baton serve`.
     pub async fn start_with(kind: Kind, programs: &Programs, options: &[&str]) -> Result<Self> {
+        let programs = &programs.of(kind);
         let mut target = Self {
             kind,
             addr: free_address()?,
+            redis: None,
             processes: Vec::new(),
             collector: None,
             dir: Scratch::new()?,
         };
         match kind {
             Kind::Official => target.start_official()?,
-            Kind::Serve => target.start_serve(programs, &["--data-dir=data"], options)?,
+            Kind::Serve | Kind::ServeBefore => {
+                target.start_serve(programs, &["--data-dir=data"], options)?;
+            }
             Kind::Memory => target.start_serve(programs, &["--ephemeral"], options)?,
             Kind::Guarded => {
                 fs::write(target.dir.0.join("api-keys.json"), API_KEYS)?;
                 let keys = "--auth-keys=api-keys.json";
                 target.start_serve(programs, &["--ephemeral", "--auth=keys", keys], options)?;
             }
-            Kind::Redis => target.start_redis(programs, &[]).await?,
+            Kind::Redis | Kind::RedisBefore => target.start_redis(programs, &[]).await?,
             Kind::Told => {
                 let endpoint = target.start_collector()?;
                 let telling = [
@@ -204,6 +229,7 @@ impl Target {
 
     async fn start_redis(&mut self, programs: &Programs, variables: &[(&str, &str)]) -> Result<()> {
         let redis = free_address()?;
+        self.redis = Some(redis);
         let port = redis.port().to_string();
         let mut command = Command::new(&programs.redis_server);
         command.args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]);
@@ -222,13 +248,16 @@ impl Target {
         command.envs(variables.iter().copied());
         self.audits(&mut command, "gateway.audit");
         self.run("gateway", command.arg(&keys))?;
-        let mut command = Command::new(&programs.baton);
-        command.envs(variables.iter().copied());
-        self.audits(&mut command, "worker.audit");
-        self.run(
-            "worker",
-            command.args(["worker", "--store", &store, "--agent", "scripted"]),
-        )
+        for _ in 0..programs.workers {
+            let mut command = Command::new(&programs.baton);
+            command.envs(variables.iter().copied());
+            self.audits(&mut command, "worker.audit");
+            self.run(
+                "worker",
+                command.args(["worker", "--store", &store, "--agent", "scripted"]),
+            )?;
+        }
+        Ok(())
     }
 
     /// Each process has a file of its own.

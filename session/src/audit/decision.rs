@@ -58,6 +58,10 @@ decisions! {
     SessionLoaded = "session_loaded" { session: SessionId, observe: bool }
     /// A token lets somebody watch the session of `owner`, and was used for it.
     SessionShared = "session_shared" { session: SessionId, owner: AuditText }
+    /// A link lets whoever has it watch a session, for so long.
+    LinkCreated = "link_created" { session: SessionId, seconds: u64 }
+    /// All links of a session were taken back.
+    LinksRevoked = "links_revoked" { session: SessionId }
     /// `session/fork`.
     SessionForked = "session_forked" { session: SessionId, parent: SessionId }
     /// `session/close`.
@@ -85,6 +89,8 @@ decisions! {
     /// An administrator took something back. `subject`: `s` and a session, `c` and a connection, or
     /// `p` and a principal.
     Revoked = "revoked" { subject: AuditText }
+    /// An administrator has asked a process to end in order.
+    ProcessDrained = "process_drained" { process: AuditText }
     /// An administrator's request. Requests of other callers are `refused`.
     AdminCall = "admin_call" { method: AuditText, path: AuditText, status: u16 }
     /// A file of keys, certificates or API keys was read again, or cannot be.

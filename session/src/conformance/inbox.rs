@@ -8,8 +8,8 @@ use super::scene::{EVERYTHING_THAT_RESTS, Scene, enqueued, updates};
 use crate::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AppendOutcome, AppendRequest, EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession,
-    REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Store,
+    AppendOutcome, AppendRequest, EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, InboxAdmission,
+    NewSession, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Store,
 };
 
 async fn numbers(scene: &Scene) -> Vec<u64> {
@@ -73,6 +73,32 @@ pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
     scene.finish(&claim.token).await;
     assert_eq!(enqueued(store.enqueue(&prompt).await.unwrap()), joined);
     assert_eq!(numbers(&scene).await, [0u64; 0]);
+}
+
+pub async fn what_is_for_a_session_at_rest_is_taken_by_no_other(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let asks = |request: &str, head| EnqueueRequest {
+        takes: InboxAdmission::AtRest(head),
+        ..scene.prompt(request)
+    };
+    // Its first command waits.
+    let early = store.enqueue(&asks("1", 0)).await.unwrap();
+    assert_eq!(early, EnqueueOutcome::Barred);
+    let claim = scene.claim().await;
+    let said = scene.append(&claim.token, 1, updates(3));
+    scene.write(&said).await;
+    scene.finish(&claim.token).await;
+    for other in [0, 2, 4] {
+        let stale = store.enqueue(&asks("1", other)).await.unwrap();
+        assert_eq!(stale, EnqueueOutcome::Barred, "{other}");
+    }
+    let first = enqueued(store.enqueue(&asks("1", 3)).await.unwrap());
+    assert_eq!((first.0, first.2), ("accepted", 3));
+    let second = store.enqueue(&asks("2", 3)).await.unwrap();
+    assert_eq!(second, EnqueueOutcome::Barred);
+    // What was taken stays taken, wherever the log ends by now.
+    let again = enqueued(store.enqueue(&asks("1", 9)).await.unwrap());
+    assert_eq!((again.0, again.1), ("joined", first.1));
 }
 
 pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>) {

@@ -55,11 +55,13 @@ pub async fn events_are_read_as_they_were_written(store: &Arc<dyn Store>) {
         request: "\"a\nb\"".into(),
         via: DeliveryPath::Session,
         trace: None,
+        at: None,
     };
     let events = vec![
         begin(1, creator, DeliveryPath::Connection),
         Event::Echo {
             by: creator.clone(),
+            at: None,
             message: message.clone(),
         },
         Event::Update {

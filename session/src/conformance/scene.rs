@@ -381,6 +381,7 @@ pub fn end(connection: &ConnectionId, via: DeliveryPath) -> Event {
         request: "1".into(),
         via,
         trace: Some(trace()),
+        at: None,
     };
     Event::Response {
         to,

@@ -179,10 +179,19 @@ mod tests {
             request: "\"a\\nb\"".into(),
             via: DeliveryPath::Session,
             trace: None,
+            at: None,
         };
         let traced = ResponseRecipient {
             trace: Some(TraceContext::from_text("00-ab-cd-01 a=b")),
             ..to.clone()
+        };
+        let timed = ResponseRecipient {
+            at: Some(1_700_000_000_000),
+            ..to.clone()
+        };
+        let timed_and_traced = ResponseRecipient {
+            at: Some(1_700_000_000_000),
+            ..traced.clone()
         };
         let events = vec![
             Event::Begin(TurnBegin {
@@ -192,6 +201,7 @@ mod tests {
             }),
             Event::Echo {
                 by: connection,
+                at: Some(1_700_000_000_000),
                 message: message.clone(),
             },
             Event::Update {
@@ -222,6 +232,16 @@ mod tests {
                 turn: false,
                 message: message.clone(),
             },
+            Event::Response {
+                to: timed,
+                turn: true,
+                message: message.clone(),
+            },
+            Event::Response {
+                to: timed_and_traced,
+                turn: true,
+                message: message.clone(),
+            },
             Event::Message { message },
             Event::Watch {
                 session: SessionId::mint(Partition(2)),
@@ -232,10 +252,10 @@ mod tests {
                 text: Bytes::from_static(b"1:1.0000beef"),
             },
         ];
-        let decoded = Frame::decode(21, Frame::encode(Nonce(5), &events)).unwrap();
+        let decoded = Frame::decode(23, Frame::encode(Nonce(5), &events)).unwrap();
         assert_eq!(
             (decoded.first, decoded.last(), decoded.nonce),
-            (10, 21, Nonce(5))
+            (10, 23, Nonce(5))
         );
         assert_eq!(decoded.events, events);
     }

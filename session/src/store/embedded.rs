@@ -35,6 +35,7 @@ mod list;
 mod memory;
 mod outbox;
 mod posting;
+mod reports;
 mod requests;
 mod revocation;
 mod session;

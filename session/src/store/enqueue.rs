@@ -1,5 +1,7 @@
 //! A command on its way into an inbox, and what became of it.
 
+use std::borrow::Cow;
+
 use crate::command::{Command, CommandId, IdempotencyKey};
 use crate::id::SessionId;
 use crate::route::DeliveryPath;
@@ -23,7 +25,8 @@ pub struct EnqueueRequest {
     pub findable: bool,
 }
 
-/// Which commands an inbox accepts from a caller that is at a limit.
+/// Which commands an inbox accepts: of a caller that is at a limit, or for a session as its caller
+/// knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InboxAdmission {
     #[default]
@@ -32,14 +35,18 @@ pub enum InboxAdmission {
     MoreWork,
     /// Only what is known already: it is joined.
     Repetitions,
+    /// Only if nothing waits or runs, and the log ends with this event: who asks has read it to its
+    /// end, and nobody else has asked for anything since.
+    AtRest(u64),
 }
 
 impl InboxAdmission {
-    pub fn as_str(self) -> &'static str {
+    pub fn to_text(self) -> Cow<'static, str> {
         match self {
-            Self::Anything => "a",
-            Self::MoreWork => "w",
-            Self::Repetitions => "r",
+            Self::Anything => "a".into(),
+            Self::MoreWork => "w".into(),
+            Self::Repetitions => "r".into(),
+            Self::AtRest(head) => head.to_string().into(),
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use self::client::RedisClient;
 use self::confirmation::Confirmations;
-use self::due::AnsweringConnections;
+use self::due::{AnsweringConnections, OfferedRoom};
 use self::keys::RedisKeys;
 use self::reply::ScriptReply;
 use self::scripts::ScriptCall;
@@ -48,6 +48,7 @@ mod pubsub;
 mod renewals;
 mod replicas;
 mod reply;
+mod reports;
 mod requests;
 mod restored;
 mod revocation;
@@ -80,6 +81,7 @@ pub struct RedisStore {
     keys: RedisKeys,
     confirmations: Confirmations,
     answered: AnsweringConnections,
+    offered_room: OfferedRoom,
     /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
@@ -102,6 +104,7 @@ impl RedisStore {
             keys,
             confirmations: Confirmations::default(),
             answered: AnsweringConnections::default(),
+            offered_room: OfferedRoom::default(),
             restored,
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Result, WorkerId};
+use crate::command::QueuedCommand;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::revocation::Revocation;
@@ -21,6 +22,8 @@ pub enum Topic {
     Log(LogId),
     /// Commands for sessions this worker holds.
     Inbox(Partition, WorkerId),
+    /// Sessions for this worker to take, and commands themselves for those it holds.
+    Handed(Partition, WorkerId),
     /// Sessions that want a worker.
     Ready(Partition, String),
     Revocations,
@@ -40,7 +43,13 @@ pub enum Signal {
         holder: String,
     },
     Inbox(SessionId),
+    /// A command for a session that is held here. Unless it follows the last one that was read,
+    /// the inbox has more.
+    Command(SessionId, Box<QueuedCommand>),
+    /// A session wants a worker, and every worker was told.
     Ready(SessionId),
+    /// A session wants a worker, and only this one was told.
+    Handed(SessionId),
     Revoked(Revocation),
     /// Signals may have been missed: look at everything again.
     Lost,

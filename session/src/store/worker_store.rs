@@ -31,6 +31,15 @@ pub trait WorkerStore: Send + Sync + 'static {
     /// may be faster.
     async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions>;
 
+    /// How many more sessions a worker has room for. Told with every look at what is due; a session
+    /// that wants a worker is signalled to the one with most room alone, see [`Topic::Handed`].
+    /// Where all workers are in this process nobody is chosen.
+    ///
+    /// [`Topic::Handed`]: super::Topic::Handed
+    fn offer_room(&self, agent: &str, worker: &WorkerId, sessions: u64) {
+        let _ = (agent, worker, sessions);
+    }
+
     /// Extends leases; returns the sessions that are no longer the caller's.
     async fn renew(
         &self,

@@ -12,6 +12,7 @@ use crate::secret::Secret;
 const PREFIX: &str = "__Host-acp-session-";
 const NAME_CHARS: usize = 8;
 const LOGIN: &str = "__Host-baton-login";
+const ATTEMPT: &str = "__Host-baton-attempt";
 
 /// One cookie per session; the name says which as far as is needed to tell them apart.
 fn cookie_name(session: &SessionId) -> String {
@@ -40,6 +41,16 @@ fn cookie(name: &str, value: &str, max_age: u64) -> String {
     format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={max_age}")
 }
 
+/// The identity provider's page leads back from elsewhere, so that has to bring it.
+pub fn set_attempt(token: &Secret, max_age: u64) -> String {
+    let token = token.expose();
+    format!("{ATTEMPT}={token}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={max_age}")
+}
+
+pub fn clear_attempt() -> String {
+    set_attempt(&Secret::from(String::new()), 0)
+}
+
 /// The session's token among the values of all `Cookie` headers.
 pub fn cookie_value<'a>(
     headers: impl IntoIterator<Item = &'a str>,
@@ -51,6 +62,11 @@ pub fn cookie_value<'a>(
 /// The login among them.
 pub fn login_value<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     find(headers, LOGIN)
+}
+
+/// The attempt to log in among them.
+pub fn attempt_value<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    find(headers, ATTEMPT)
 }
 
 /// Of two cookies of the name one was put there by somebody else: neither counts.
@@ -162,6 +178,17 @@ mod tests {
         ] {
             assert_eq!(login_value(none), None);
         }
+    }
+
+    #[test]
+    fn an_attempt_comes_back_from_elsewhere_and_a_login_does_not() {
+        let token = Secret::from("a.b.c".to_owned());
+        let rest = "Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age";
+        let expected = format!("__Host-baton-attempt=a.b.c; {rest}=9");
+        assert_eq!(set_attempt(&token, 9), expected);
+        assert_eq!(clear_attempt(), format!("__Host-baton-attempt=; {rest}=0"));
+        assert_eq!(attempt_value(["__Host-baton-attempt=a.b.c"]), Some("a.b.c"));
+        assert_eq!(attempt_value(["__Host-baton-login=a.b.c"]), None);
     }
 
     #[test]

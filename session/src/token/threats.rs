@@ -57,7 +57,7 @@ fn place() -> ListPosition {
 }
 
 /// One token of each kind, valid now.
-fn kinds(ring: &KeyRing) -> [String; 5] {
+fn kinds(ring: &KeyRing) -> [String; 6] {
     let now = unix_seconds();
     let session = SessionGrant {
         issued: now,
@@ -77,6 +77,9 @@ fn kinds(ring: &KeyRing) -> [String; 5] {
         ring.sign_login(&LoginToken::new("somebody".into(), now, None))
             .expose()
             .to_owned(),
+        ring.sign_attempt(&LoginAttempt::begin("https://baton.example".into()))
+            .expose()
+            .to_owned(),
     ]
 }
 
@@ -86,6 +89,7 @@ fn any_kind_takes(ring: &KeyRing, token: &str) -> bool {
         || ring.verify_list_position(token, "my list").is_ok()
         || ring.verify_ticket(token).is_ok()
         || ring.verify_login(token).is_ok()
+        || ring.verify_attempt(token).is_ok()
         || ring.verify_any(token).is_ok()
 }
 

@@ -18,6 +18,7 @@ use baton_session::store::{
     ALIVE, AdoptRequest, AgentCard, AppendRequest, ClaimToken, Claimant, Error, Result,
     SeenPosition, SessionRecord, Store, StreamId, StreamTouch,
 };
+use bytes::Bytes;
 
 use crate::support::{RedisServer, bounded};
 
@@ -114,7 +115,7 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
 }
 
 /// Every step that takes a key: its name, and what came of it.
-const STEPS: [&str; 41] = [
+const STEPS: [&str; 45] = [
     "create",
     "adopt",
     "publish",
@@ -155,6 +156,10 @@ const STEPS: [&str; 41] = [
     "revoke",
     "revocations",
     "spend",
+    "report",
+    "reports",
+    "order",
+    "worker of",
     "room",
 ];
 
@@ -349,6 +354,13 @@ async fn step(name: &str, case: &Case) -> Result<()> {
         }
         "revocations" => store.revocations().await.map(drop),
         "spend" => store.spend(id.as_str(), LONG).await.map(drop),
+        "report" => {
+            let report = Bytes::from_static(b"{}");
+            store.report(id.as_str(), &report, LONG).await.map(drop)
+        }
+        "reports" => store.reports().await.map(drop),
+        "order" => store.order(id.as_str(), "drain", LONG).await.map(drop),
+        "worker of" => store.worker_of(id, &scene.principal).await.map(drop),
         "room" => store.has_room().await.map(drop),
         other => unreachable!("{other} is no step"),
     }

@@ -284,7 +284,8 @@ fn other_methods_are_refused_by_the_name_of_the_option() {
 }
 
 fn opened(policy: &AgentPolicy, stored: &str, session: Option<&str>) -> Value {
-    let servers = [value(r#"{"name":"own","_meta":{"the":"operator's"}}"#)];
+    let own = value(r#"{"name":"own","_meta":{"the":"operator's"}}"#);
+    let servers = [AdmittedServer::unchecked(own)];
     let opened = OpeningFields {
         stored: stored.as_bytes(),
         cwd: "/w",

@@ -33,7 +33,7 @@ async fn admitted(
     let admitted = policy.admit(&asked, agent).await?;
     Ok(admitted
         .iter()
-        .map(|entry| entry.get().to_owned())
+        .map(|entry| entry.written().get().to_owned())
         .collect())
 }
 

@@ -54,6 +54,12 @@ impl CommandHistory {
         taken
     }
 
+    /// Whether these come right after the last one that was read, so that there are none between.
+    pub fn is_followed_by(&self, commands: &[QueuedCommand]) -> bool {
+        let numbers = commands.iter().map(|queued| queued.id.number);
+        !self.went_back && numbers.eq((self.last + 1..).take(commands.len()))
+    }
+
     /// Those that need not be read again.
     pub fn open(&self) -> Vec<CommandId> {
         self.open.iter().map(|reading| reading.id).collect()

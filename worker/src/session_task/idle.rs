@@ -1,25 +1,29 @@
-//! An idle session: released at once, or kept for a while because its agent runs here or still
-//! works on a call.
+//! An idle session is kept for a while, because its next prompt may be near, because its agent runs
+//! here, or because that still works on a call. Then it is released.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::slot::IdleSession;
 use super::{IdleOutcome, SessionTask};
 use crate::agent::{BetweenTurns, ListenContext};
 use crate::event_writer::SessionLost;
 use baton_session::sync::MutexExt as _;
 
+/// How long a session stays with its worker after a turn. The next prompt of a conversation then
+/// costs neither a claim nor a release, and its agent is open. A worker that has no slot left for
+/// another session gives one up sooner.
+const STAY: Duration = Duration::from_secs(3);
 /// Between two tries to give a session up that something still waits in.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl SessionTask {
     pub(super) async fn idle(&mut self) -> Result<IdleOutcome, SessionLost> {
-        let patience = self.conversation.idle_timeout().filter(|_| !self.over);
-        if patience.is_some() || !self.calls.is_empty() {
-            let awake = self.wait_while_idle(patience.unwrap_or_default()).await;
-            self.set_idle_since(None);
+        if !self.over || !self.calls.is_empty() {
+            let awake = self.wait_while_idle().await;
+            self.set_idle(None);
             if awake? {
                 return Ok(IdleOutcome::Awake);
             }
@@ -47,28 +51,32 @@ impl SessionTask {
         }
     }
 
-    fn set_idle_since(&self, since: Option<Instant>) {
-        let slot = &self.context.slot;
-        *slot.idle_since.locked() = since;
+    fn set_idle(&self, idle: Option<IdleSession>) {
+        *self.context.slot.idle.locked() = idle;
     }
 
     /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on
     /// meanwhile, and open calls are answered first.
-    async fn wait_while_idle(&mut self, patience: Duration) -> Result<bool, SessionLost> {
+    async fn wait_while_idle(&mut self) -> Result<bool, SessionLost> {
+        let asked = self.conversation.idle_timeout();
+        let has_agent = asked.is_some();
+        let patience = asked.unwrap_or(STAY);
+        let patience = if self.over { Duration::ZERO } else { patience };
         let (conversation, writer) = (self.conversation.clone(), self.writer.clone());
         let rest = BetweenTurns::new(writer.clone(), self.out_of_turn.clone());
         let mut heard = pin!(conversation.listen(ListenContext::Rest(&rest)));
-        let (began, mut patience) = (Instant::now(), pin!(sleep(patience)));
+        let (since, mut patience) = (Instant::now(), pin!(sleep(patience)));
         writer.flush(conversation.changes(), false).await?;
+        writer.rest();
         loop {
             let idle = self.calls.is_empty();
-            self.set_idle_since(idle.then_some(began));
+            self.set_idle(idle.then_some(IdleSession { since, has_agent }));
             tokio::select! {
                 biased;
                 _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
                 _ = self.context.stop.cancelled() => return Ok(true),
                 _ = self.context.inbox.notified() => {
-                    self.read_inbox().await?;
+                    self.read_news().await?;
                     if !self.queue.is_empty() {
                         return Ok(true);
                     }

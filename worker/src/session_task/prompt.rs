@@ -4,6 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 
 use baton_protocol::{Method, compose};
+use baton_session::clock::unix_millis;
 use baton_session::command::{CommandKind, QueuedCommand};
 use baton_session::event::{Event, TurnBegin};
 use baton_session::id::LogId;
@@ -19,6 +20,7 @@ use super::slot::UnmovableTurnGuard;
 use super::{CommandOutcome, SessionTask};
 use crate::agent::{AskingClient, ListenContext, StopReason};
 use crate::event_writer::SessionLost;
+use crate::mcp::functions::ClientFunctions;
 use crate::rpc::{self, Failure};
 use crate::trace;
 use crate::turn::Turn;
@@ -51,6 +53,7 @@ impl SessionTask {
                 return Ok(self.finish(&queued, Err(failure)));
             }
         };
+        let functions = ClientFunctions::of(&blocks);
         let interrupted = self
             .claim
             .running
@@ -84,7 +87,8 @@ impl SessionTask {
             replay,
             unanswered,
             was_interrupted,
-        );
+        )
+        .offering(functions);
         self.handle_during_turn(&queued, &turn);
         let conversation = self.conversation.clone();
         let work = conversation.prompt(&turn, &message);
@@ -114,7 +118,7 @@ impl SessionTask {
                     return Ok(CommandOutcome::HandedOver);
                 }
                 _ = self.context.inbox.notified() => {
-                    self.read_inbox().await?;
+                    self.read_news().await?;
                     self.handle_during_turn(&queued, &turn);
                 }
                 Some(call) = self.calls.join_next() => self.called(call),
@@ -153,11 +157,13 @@ impl SessionTask {
             via: queued.via,
         }));
         let name = self.writer.unique_name(format!("user-{began}"));
+        let at = unix_millis();
         for block in blocks {
             let update = user_message_chunk(&name, block);
             let message = compose::update(self.claim.session.as_str(), &*update);
             self.writer.push(Event::Echo {
                 by: connection.clone(),
+                at: Some(at),
                 message,
             });
         }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::SessionAdmission;
+use crate::inbox_hints::InboxHints;
 use crate::metrics::WorkerMetrics;
 use crate::prompt_content::PromptCapabilities;
 use crate::release_hook::ReleaseHook;
@@ -18,7 +19,7 @@ use crate::release_hook::ReleaseHook;
 /// The context that a session task gets from its worker.
 pub(crate) struct SessionContext {
     /// Something arrived in the inbox.
-    pub inbox: Arc<Notify>,
+    pub inbox: Arc<InboxHints>,
     pub slot: Arc<SessionSlot>,
     /// The worker stops: hand the session over at the next step.
     pub stop: CancellationToken,
@@ -38,17 +39,24 @@ pub(crate) struct SessionContext {
 /// The state of a session that its worker sees.
 #[derive(Default)]
 pub(crate) struct SessionSlot {
-    /// Since when it is idle here.
-    pub idle_since: Mutex<Option<Instant>>,
+    /// If it is idle here.
+    pub idle: Mutex<Option<IdleSession>>,
     /// Another session needs the slot.
     pub evict: Notify,
     /// A turn runs here that cannot be moved.
     pub has_unmovable_turn: AtomicBool,
 }
 
+#[derive(Clone, Copy)]
+pub(crate) struct IdleSession {
+    pub since: Instant,
+    /// Its agent would have to be started again elsewhere.
+    pub has_agent: bool,
+}
+
 impl SessionSlot {
-    pub fn idle_since(&self) -> Option<Instant> {
-        *self.idle_since.locked()
+    pub fn idle(&self) -> Option<IdleSession> {
+        *self.idle.locked()
     }
 }
 

@@ -16,7 +16,7 @@ use baton_session::id::random_text;
 use baton_session::store::{MemoryStore, Store, WorkerId};
 use baton_worker::agent::Agent;
 use baton_worker::agent::llm::LlmAgent;
-use baton_worker::agent::llm::config::LlmConfig;
+use baton_worker::agent::llm::config::{LlmConfig, ModelConfig};
 use baton_worker::agent::llm::mcp_server::McpLaunch;
 use baton_worker::agent::llm::model::ModelProtocol;
 use baton_worker::agent::llm::provider::ProviderConfig;
@@ -54,15 +54,12 @@ fn agent(model: &Model) -> Arc<dyn Agent> {
 }
 
 fn guarded(model: &Model, guard: PathBuf) -> Arc<dyn Agent> {
+    let endpoint = ProviderConfig::new(ModelProtocol::Chat, model.url());
+    let models = vec![ModelConfig::named("m", 100_000)];
     let config = LlmConfig {
-        provider: ProviderConfig::new(ModelProtocol::Chat, model.url()),
-        models: vec!["m".into()],
-        context: 100_000,
-        mcp: Arc::new(launch(guard)),
-        system_prompt: None,
         max_steps: 10,
         max_tool_output: 1024,
-        idle: Duration::from_secs(60),
+        ..LlmConfig::new(endpoint, models, Arc::new(launch(guard)))
     };
     Arc::new(LlmAgent::new(config).expect("a good configuration"))
 }

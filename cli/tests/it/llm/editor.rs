@@ -1,6 +1,7 @@
 //! A client with files and terminals, which answers what it is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -32,9 +33,18 @@ impl Editor {
     pub async fn begin(url: &str) -> Self {
         let files = json!({ "readTextFile": true, "writeTextFile": true });
         let capabilities = json!({ "fs": files, "terminal": true });
+        Self::begin_with(url, capabilities, json!([])).await
+    }
+
+    /// With these capabilities and MCP servers.
+    pub async fn begin_with(url: &str, capabilities: Value, servers: Value) -> Self {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
         let (client, _) = Client::open(url, params).await.expect("Baton answers");
-        let session = client.new_session().await;
+        let params = json!({ "cwd": "/tmp", "mcpServers": servers });
+        let new = json!({ "jsonrpc": "2.0", "id": "n", "method": "session/new", "params": params });
+        let answer = client.one_shot(new).await.response(&json!("n")).await;
+        let session = answer["result"]["sessionId"].as_str();
+        let session = session.unwrap_or_else(|| panic!("{answer}")).to_owned();
         let stream = client.session_stream(&session, None).await;
         Self {
             client,
@@ -97,13 +107,21 @@ impl Editor {
         }
     }
 
+    /// The next message, if there is one soon. It is answered in any case.
+    pub async fn next_within(&mut self, limit: Duration) -> Option<Value> {
+        let event = tokio::time::timeout(limit, self.stream.next()).await.ok()?;
+        Some(
+            self.take(event.expect("the stream goes on").message())
+                .await,
+        )
+    }
+
     pub async fn next(&mut self) -> Value {
-        let message = self
-            .stream
-            .next()
-            .await
-            .expect("the stream goes on")
-            .message();
+        let event = self.stream.next().await.expect("the stream goes on");
+        self.take(event.message()).await
+    }
+
+    async fn take(&mut self, message: Value) -> Value {
         self.seen.push(message.clone());
         if message.get("id").is_some() && message.get("method").is_some() {
             let method = message["method"].as_str().unwrap_or_default();
@@ -165,8 +183,49 @@ impl Editor {
             "session/request_permission" => {
                 json!({ "outcome": { "outcome": "selected", "optionId": self.permission } })
             }
+            "elicitation/create" => {
+                let content = json!({ "name": "Ann", "check": true });
+                json!({ "action": "accept", "content": content })
+            }
+            "mcp/message" => {
+                let asked = params["method"].as_str().unwrap_or_default();
+                let name = params["params"]["name"].as_str().unwrap_or_default();
+                if asked == "tools/call" {
+                    self.commands.push(name.to_owned());
+                }
+                match asked {
+                    "tools/list" => {
+                        let schema = json!({ "type": "object" });
+                        let tool = json!({ "name": "count", "inputSchema": schema });
+                        json!({ "result": { "tools": [tool] } })
+                    }
+                    _ => {
+                        let text = format!("{name} is {}", self.commands.len());
+                        let content = json!([{ "type": "text", "text": text }]);
+                        json!({ "result": { "content": content } })
+                    }
+                }
+            }
             _ => json!({}),
         })
+    }
+
+    /// Tool calls that came to their end, and what the model was told.
+    pub fn outcomes(&self) -> Vec<(String, String)> {
+        let updates = self.updates("tool_call_update").into_iter();
+        let ended = updates.filter(|it| it["rawOutput"].is_string());
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        ended
+            .map(|it| (text(&it["status"]), text(&it["rawOutput"])))
+            .collect()
+    }
+
+    /// Whether a tool call shows this.
+    pub fn shows(&self, text: &str) -> bool {
+        let updates = self.updates("tool_call_update");
+        updates
+            .iter()
+            .any(|it| it["content"].to_string().contains(text))
     }
 
     /// All that was said aloud.

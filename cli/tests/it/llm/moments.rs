@@ -101,7 +101,7 @@ async fn come_to(editor: &mut Editor, number: usize, reached: &Reached) -> Value
             if stands || editor.held.is_some() {
                 break;
             }
-            let _ = tokio::time::timeout(Duration::from_millis(50), editor.next()).await;
+            editor.next_within(Duration::from_millis(50)).await;
         }
     })
     .await;

@@ -186,3 +186,49 @@ async fn a_cancel_reaches_the_turn_at_its_next_worker() {
         .await;
     stream.response(&json!("l")).await;
 }
+
+#[tokio::test]
+async fn a_command_whose_terminal_is_just_being_opened_ends_with_a_cancel() {
+    let (model, mut staged) = staged().await;
+    for killed in [false, true] {
+        let mut editor = Editor::begin(&staged.url()).await;
+        editor.hold = Some(("terminal/create", 1));
+        model.then(runs("sleep 1000"));
+        let id = editor.ask("Sleep").await;
+        while editor.held.is_none() {
+            editor.next().await;
+        }
+        if killed {
+            let holder = staged.holder(&editor.session);
+            staged.workers[holder].kill();
+        }
+        editor.client.post(cancel(&editor.session)).await;
+        editor.let_go().await;
+        let answer = editor.answer(&id).await;
+        assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+        assert_eq!(editor.requests("terminal/release"), 1, "killed: {killed}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_command_ends_well_although_mode_and_worker_change() {
+    let (model, mut staged) = staged().await;
+    let mut editor = Editor::begin(&staged.url()).await;
+    editor.silent = &["terminal/wait_for_exit"];
+    model
+        .then(runs("deploy"))
+        .then(ModelScript::text("Deployed."));
+    let id = editor.ask("Deploy").await;
+    let question = editor.asked("terminal/wait_for_exit").await;
+    let mode = json!({ "modeId": "architect" });
+    editor.call("session/set_mode", mode).await;
+    let holder = staged.holder(&editor.session);
+    staged.workers[holder].kill();
+    editor.silent = &[];
+    editor.reply(&question).await;
+    let answer = editor.answer(&id).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let outcome = ("completed".to_owned(), "exit code 0\nprinted".to_owned());
+    assert_eq!(editor.outcomes(), [outcome]);
+    assert_eq!(editor.commands, ["deploy"]);
+}

@@ -51,6 +51,7 @@ const METRICS: [&[&str]; 5] = [
     &[
         "worker/src/metrics.rs",
         "worker/src/metrics/agent_processes.rs",
+        "worker/src/metrics/models.rs",
     ],
     &["session/src/metrics.rs"],
     &["session/src/audit/metrics.rs"],

@@ -366,6 +366,11 @@ impl Cluster {
         self.worker_with(number, |_| ())
     }
 
+    /// Logs and keys are in it.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// One more, in a process that `prepare` has a hand in.
     pub fn worker_with(&self, number: usize, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = baton();

@@ -1,5 +1,8 @@
 //! An MCP client that sends exactly what a test says.
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -119,6 +122,37 @@ impl McpPeer {
         let result = self.call(id, tool, arguments).await;
         assert_eq!(result["isError"], false, "{result}");
         result["structuredContent"].clone()
+    }
+}
+
+/// A stream of a call, read piece by piece.
+pub struct McpStream {
+    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
+    text: String,
+}
+
+impl McpStream {
+    pub fn of(response: Response) -> Self {
+        assert_eq!(response.status(), StatusCode::OK);
+        Self {
+            bytes: response.bytes_stream().boxed(),
+            text: String::new(),
+        }
+    }
+
+    /// All messages so far, once one of them contains this.
+    pub async fn until(&mut self, part: &str) -> Vec<Value> {
+        within(part, async {
+            loop {
+                let whole = self.text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+                if whole.contains(part) {
+                    return messages(whole);
+                }
+                let piece = self.bytes.next().await.expect("more").expect("a body");
+                self.text.push_str(&String::from_utf8_lossy(&piece));
+            }
+        })
+        .await
     }
 }
 

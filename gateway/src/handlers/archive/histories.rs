@@ -333,6 +333,7 @@ impl CurrentSession<'_> {
             HistoryLine::User(update) => Event::Echo {
                 by: self.teller.clone(),
                 message: self.message(update, true)?,
+                at: None,
             },
             HistoryLine::Update(update) => Event::Update {
                 turn: self.running,
@@ -377,6 +378,7 @@ impl CurrentSession<'_> {
                 request: request.into(),
                 via: DeliveryPath::Session,
                 trace: None,
+                at: None,
             },
             turn: true,
         }

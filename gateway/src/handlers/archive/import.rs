@@ -121,8 +121,9 @@ impl<'a> SessionImport<'a> {
                 turn,
                 message: readdress(&message, self.session.as_str()),
             },
-            Event::Echo { by, message } if self.renamed => Event::Echo {
+            Event::Echo { by, at, message } if self.renamed => Event::Echo {
                 by,
+                at,
                 message: readdress(&message, self.session.as_str()),
             },
             event => event,

@@ -110,7 +110,7 @@ impl ForkSearch<'_> {
     }
 
     /// Modes and options as they were at an event. Those to choose from do not change.
-    async fn view_at(&self, upto: u64) -> Result<Bytes, ForkSearchError> {
+    pub async fn view_at(&self, upto: u64) -> Result<Bytes, ForkSearchError> {
         let mut view: Map<String, Value> =
             serde_json::from_slice(&self.record.view).unwrap_or_default();
         let line = self.record.shown.as_deref();

@@ -31,7 +31,7 @@ impl SessionFeed {
         let here = self.attachment.route.at(seq) == Some(self.via);
         match event {
             Event::Update { message, .. } => here.then(|| message.clone()),
-            Event::Echo { by, message } => {
+            Event::Echo { by, message, .. } => {
                 (here && *by != self.connection).then(|| message.clone())
             }
             Event::Request { id, message } => {

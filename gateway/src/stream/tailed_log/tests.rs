@@ -15,7 +15,10 @@ fn frame(first: u64, events: Vec<Event>) -> Arc<Frame> {
 
 fn tailed() -> (TailedLog, ConnectionId) {
     let log = LogId::Session(SessionId::mint(Partition(0)));
-    (TailedLog::new(log), ConnectionId::mint(Partition(0)))
+    (
+        TailedLog::new(log, FrameBudget::default()),
+        ConnectionId::mint(Partition(0)),
+    )
 }
 
 fn is_kept(tailed: &TailedLog, seq: u64) -> bool {

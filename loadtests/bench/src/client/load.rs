@@ -120,7 +120,11 @@ impl<'a> Check<'a> {
             self.fault(format!("{:?} came instead of {:?}", found, self.next));
         }
         let (k, prompt) = found.unwrap_or(self.next);
-        self.next = if k == self.history.count.chunks { (1, prompt + 1) } else { (k + 1, prompt) };
+        self.next = if k == self.history.count.chunks {
+            (1, prompt + 1)
+        } else {
+            (k + 1, prompt)
+        };
     }
 
     fn other(&mut self, message: &[u8]) {

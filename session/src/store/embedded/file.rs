@@ -7,13 +7,14 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::compaction::Leveled;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, Slice};
 
 use self::directory::DataDirectory;
 use self::pending::PendingBatch;
+use self::upkeep::JournalFiles;
 use self::values::{decode_command, encode_command, record, slice, spoiled, unrecord};
 use super::FileStore;
 use super::backend::{ExpiryKind, StorageBackend, StoreChange};
@@ -35,18 +36,22 @@ mod keys;
 mod pending;
 mod restore;
 mod sharing;
+mod upkeep;
 mod values;
 
 pub use self::backup::{BackupSnapshot, identity};
 pub use self::directory::{DirectoryError, admin_of};
 pub use self::restore::{RestoreError, restore};
 
-const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Recently written frames are mostly read from the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
-/// The memtable of a keyspace, kept in memory until it is written to a table of its own. There are
-/// twelve keyspaces, and their memtables stay with an idle process.
-const MEMTABLE_BYTES: u64 = 4 << 20;
+/// The database hands a memtable over by itself when it is larger than this: one that grew faster
+/// than `upkeep` looks.
+const MEMTABLE_BYTES: u64 = 16 << 20;
+/// As memtables are written out when they are small, more of their tables are merged at once.
+const TABLES_BEFORE_MERGE: u8 = 8;
+/// What a start reads at most. Then memtables are written to tables that hold old journals back.
+const JOURNAL_BYTES: u64 = 128 << 20;
 const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
 
@@ -75,6 +80,7 @@ struct DatabaseFiles {
     /// How often the data was forced to the disk, and what was drawn when it was restored.
     meta: Keyspace,
     database: Database,
+    journals: JournalFiles,
     /// Saved changes that are not in the database yet.
     pending: Mutex<PendingBatch>,
     /// Held while pending changes are moved into the database.
@@ -97,7 +103,7 @@ impl FileStore {
         let store = Self::with_backend(FileBackend(files.clone()));
         let store = store.map_err(|error| files.directory.damaged(error))?;
         let files = Arc::downgrade(&files);
-        std::thread::spawn(move || keep_synced(&files));
+        std::thread::spawn(move || upkeep::keep(&files));
         Ok(store)
     }
 
@@ -121,16 +127,6 @@ pub(super) fn open_when_free(path: &Path) -> Arc<dyn crate::store::Store> {
         match FileStore::open(path) {
             Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
             opened => return Arc::new(opened.expect("it opens")),
-        }
-    }
-}
-
-fn keep_synced(files: &Weak<DatabaseFiles>) {
-    loop {
-        std::thread::sleep(SYNC_EVERY);
-        let Some(files) = files.upgrade() else { return };
-        if let Err(error) = files.sync() {
-            tracing::error!(%error, "could not force the data to the disk");
         }
     }
 }
@@ -167,9 +163,17 @@ impl DatabaseFiles {
     fn open_database(directory: &Arc<DataDirectory>) -> fjall::Result<Self> {
         let database = Database::builder(directory.store())
             .cache_size(CACHE_BYTES)
-            .worker_threads(1)
+            .max_journaling_size(JOURNAL_BYTES)
+            // One of them only writes memtables to tables, and does not wait while tables are
+            // merged.
+            .worker_threads(2)
             .open()?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let merging = Leveled::default().with_l0_threshold(TABLES_BEFORE_MERGE);
+        let merging: Arc<Leveled> = Arc::new(merging);
+        let options = || {
+            let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            options.compaction_strategy(merging.clone())
+        };
         let keyspace = |name| database.keyspace(name, options);
         Ok(Self {
             sessions: keyspace("sessions")?,
@@ -184,6 +188,7 @@ impl DatabaseFiles {
             revoked: keyspace("revoked")?,
             spent: keyspace("spent")?,
             meta: keyspace("meta")?,
+            journals: JournalFiles::default(),
             pending: Mutex::default(),
             write_lock: Mutex::default(),
             failed: OnceLock::new(),
@@ -196,20 +201,6 @@ impl DatabaseFiles {
     fn commits(&self) -> fjall::Result<u64> {
         let found = self.meta.get(COMMITS)?;
         Ok(found.and_then(|value| keys::number(&value)).unwrap_or(0))
-    }
-
-    /// Everything saved so far is on the disk for certain, and a later process can tell.
-    fn sync(&self) -> Result<()> {
-        if !self.dirty.swap(false, Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.write()?;
-        let commits = self.commits().map_err(unreadable)? + 1;
-        let counted = self.meta.insert(COMMITS, commits.to_be_bytes());
-        let synced = counted.and_then(|()| self.database.persist(PersistMode::SyncData));
-        synced.map_err(unwritable)?;
-        let noted = self.directory.write_synced(commits);
-        noted.map_err(|error| Error::Unavailable(error.to_string()))
     }
 
     /// Everything saved so far is in the database. With an error, some of it never will be.
@@ -269,8 +260,9 @@ impl StorageBackend for FileBackend {
         for change in changes {
             match change {
                 StoreChange::Frame(log, frame) => {
-                    let value = Frame::encode(frame.nonce, &frame.events);
-                    batch.insert(&files.frames, keys::frame(log, frame.last()), slice(value));
+                    // Copied: the memtable would keep the room that was left for more.
+                    let value = Slice::from(&*Frame::encode(frame.nonce, &frame.events));
+                    batch.insert(&files.frames, keys::frame(log, frame.last()), value);
                 }
                 StoreChange::Session(id, session) => {
                     batch.insert(&files.sessions, id.as_str(), record(session)?);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::agents::AgentRegistry;
 use super::backend::StorageBackend;
 use super::outbox::Outbox;
+use super::reports::KnownReports;
 use super::requests::RequestIndex;
 use super::session::StoredSession;
 use super::single_use::SpentNames;
@@ -32,6 +33,7 @@ pub struct StoreState {
     pub revoked: RevocationRegister,
     pub spent: SpentNames,
     pub agents: AgentRegistry,
+    pub reports: KnownReports,
     /// How many there were when room was last made.
     left: usize,
 }

@@ -16,9 +16,9 @@ use super::options::{Durability, RedisOptions};
 use super::reply::ScriptReply;
 use super::scripts::ScriptCall;
 use super::servers::{RedisServers, ServerKind};
-use super::startup_checks;
+use super::startup_checks::{self, ServerInfo};
 use crate::metrics::StoreMetrics;
-use crate::store::{Error, Result};
+use crate::store::{Error, Result, StoreMemory};
 use crate::trace::step;
 
 /// How long a request waits for a store that is away: a failover must not end every client.
@@ -101,6 +101,30 @@ impl RedisClient {
 
     pub async fn has_room(&self) -> bool {
         self.memory_guard.is_left(&self.connection).await
+    }
+
+    /// Asks once, without patience.
+    pub async fn memory(&self) -> Result<Vec<StoreMemory>> {
+        let away = || Error::Unavailable("Redis does not say what it uses".into());
+        let mut command = redis::cmd("INFO");
+        command.arg("memory");
+        let asked = timeout(
+            Duration::from_secs(1),
+            self.connection.ask_primaries(&command),
+        );
+        let nodes = asked.await.ok().and_then(std::result::Result::ok);
+        let nodes = nodes.ok_or_else(away)?.into_iter();
+        Ok(nodes
+            .map(|(server, text)| {
+                let info = ServerInfo::read(&text);
+                let limit = info.number("maxmemory");
+                StoreMemory {
+                    server,
+                    used: info.number("used_memory"),
+                    limit: (limit > 0).then_some(limit),
+                }
+            })
+            .collect())
     }
 
     pub async fn run(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {

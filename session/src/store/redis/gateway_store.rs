@@ -97,6 +97,7 @@ impl GatewayStore for RedisStore {
             // An empty one is nobody's.
             IdempotencyKey::key_bytes(about).unwrap_or_default()
         });
+        let takes = request.takes.to_text();
         let call = ScriptCall::new(&scripts().enqueue)
             .key(k.session(id))
             .key(k.inbox(id))
@@ -118,7 +119,7 @@ impl GatewayStore for RedisStore {
             .num(command.kind.reaches_closed().into())
             .num(request.about.is_some().into())
             .arg(about.as_ref().map_or(&[][..], |about| about))
-            .arg(request.takes.as_str())
+            .arg(&*takes)
             .arg(&nonce)
             .arg(&owner)
             .num(REMEMBERED_KEYS_IN_ALL)

@@ -37,6 +37,8 @@
 //!   `r:` route, `d:` directive, each by connection
 //! - `ns:{tag}:due:<agent>` (zset): sessions with work, by when they may be claimed (ms): since
 //!   when they wait, or when their lease ends
+//! - `ns:{tag}:due:room:<agent>` (zset): its workers, by how many more sessions each has room for
+//! - `ns:{tag}:due:asked:<agent>` (zset): the same, by when they have last looked for work (ms)
 //! - `ns:{tag}:rest` (zset): sessions that were used and have to be made smaller, by when (ms)
 //! - `ns:{tag}:idle` (zset): sessions that rest, by when they were last used (ms)
 //! - `ns:{tag}:gone` (zset): sessions that were deleted or are being taken in, by when they were
@@ -70,6 +72,8 @@
 //! - `ns:{revoked}:until` (zset): their subjects, by when they end (s)
 //! - `ns:{revoked}:by:<letter>:<principal>` (zset): the subjects of those that a caller has asked
 //!   for itself, by when they end (s); l logouts, r renewals, e connections given up
+//! - `ns:{reports}:all` (hash): process → when it ends (ms), a space, what it says of itself
+//! - `ns:{reports}:orders` (hash): the same, with what it is asked to do
 //! - `ns:{format}:restored` (string): what was drawn when all of this was last restored from a
 //!   backup, see `restored.rs`
 //! - `ns:{format}:store` (string): the number of the format that all of this has, see `format.rs`,
@@ -80,6 +84,8 @@
 //! - `ns:{tag}:n:<session>`: `F` a frame, `G` grown to, `A` attached, `T` stream taken
 //! - `ns:{tag}:y:<connection>`: the same, of an outbox
 //! - `ns:{tag}:o:<worker>`: `I` something arrived for a session this worker holds
+//! - `ns:{tag}:o:<worker>+`: `C` a command, with its name, for a session this worker holds; `H` a
+//!   session for this worker to take
 //! - `ns:{tag}:w:<agent>`: `R` a session wants a worker
 //! - `ns:{revoked}:n`: `V` a revocation
 
@@ -181,6 +187,15 @@ impl RedisKeys {
         self.of(partition, "due", agent)
     }
 
+    /// No agent has a colon in its name. As in `hand_over.lua`.
+    pub fn room(&self, partition: Partition, agent: &str) -> String {
+        self.of(partition, "due", &format!("room:{agent}"))
+    }
+
+    pub fn asked(&self, partition: Partition, agent: &str) -> String {
+        self.of(partition, "due", &format!("asked:{agent}"))
+    }
+
     pub fn connection(&self, id: &ConnectionId) -> String {
         self.of(id.partition(), "k", id.as_str())
     }
@@ -239,6 +254,14 @@ impl RedisKeys {
         format!("{}:{{revoked}}:until", self.namespace)
     }
 
+    pub fn reports(&self) -> String {
+        format!("{}:{{reports}}:all", self.namespace)
+    }
+
+    pub fn orders(&self) -> String {
+        format!("{}:{{reports}}:orders", self.namespace)
+    }
+
     pub fn format(&self) -> String {
         format!("{}:{{format}}:store", self.namespace)
     }
@@ -252,6 +275,7 @@ impl RedisKeys {
             Topic::Log(LogId::Session(id)) => self.of(id.partition(), "n", id.as_str()),
             Topic::Log(LogId::Outbox(id)) => self.of(id.partition(), "y", id.as_str()),
             Topic::Inbox(partition, worker) => self.of(*partition, "o", &worker.0),
+            Topic::Handed(partition, worker) => self.of(*partition, "o", &format!("{}+", worker.0)),
             Topic::Ready(partition, agent) => self.of(*partition, "w", agent),
             Topic::Revocations => format!("{}:{{revoked}}:n", self.namespace),
         }

@@ -335,7 +335,7 @@ fn command_id(name: &str) -> Result<CommandId> {
 /// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the
 /// command takes control; the version before wrote none. Then come the five lines of the command's
 /// head and its message.
-fn entry_of(id: CommandId, mut entry: Bytes) -> Result<QueuedCommand> {
+pub fn entry_of(id: CommandId, mut entry: Bytes) -> Result<QueuedCommand> {
     let broken = || unexpected("an inbox entry that cannot be read");
     let mut line_feeds = entry
         .iter()

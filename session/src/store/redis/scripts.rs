@@ -24,6 +24,10 @@ impl LuaScript {
             .replace("--@include append", include_str!("../../../lua/append.lua"))
             .replace("--@include hide", include_str!("../../../lua/hide.lua"))
             .replace("--@include forget", include_str!("../../../lua/forget.lua"))
+            .replace(
+                "--@include hand_over",
+                include_str!("../../../lua/hand_over.lua"),
+            )
             .replace("--@include known", include_str!("../../../lua/known.lua"))
             .replace(
                 "--@include lineage",
@@ -134,6 +138,10 @@ scripts!(
     revoke,
     revocations,
     spend,
+    report,
+    reports,
+    order,
+    worker_of,
     format,
     restored,
 );

@@ -71,6 +71,10 @@ impl WorkerStore for RedisStore {
         self.due_sessions(partition, agent, limit).await
     }
 
+    fn offer_room(&self, agent: &str, worker: &WorkerId, sessions: u64) {
+        self.offered_room.set(agent, worker, sessions);
+    }
+
     async fn renew(
         &self,
         claims: &[(SessionId, ClaimToken)],

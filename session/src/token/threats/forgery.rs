@@ -61,8 +61,9 @@ fn row_6_one_kind_does_not_pass_for_another() {
             ring.verify_list_position(token, "my list").is_ok(),
             ring.verify_ticket(token).is_ok(),
             ring.verify_login(token).is_ok(),
+            ring.verify_attempt(token).is_ok(),
         ];
-        let mut expected = [false; 5];
+        let mut expected = [false; 6];
         expected[kind] = true;
         assert_eq!(taken, expected, "{token}");
     }

@@ -118,7 +118,11 @@ async fn turn(scene: &Scene, request: &str, words: &str) {
     let message = Bytes::from(r#"{"method":"session/update","params":{}}"#);
     let events = vec![
         begin(command, &scene.creator, via),
-        Event::Echo { by, message },
+        Event::Echo {
+            by,
+            at: Some(1_700_000_000_000),
+            message,
+        },
         said(&scene.id, words),
         said(&scene.id, &format!("{words}, and more")),
         end(&scene.creator, via),

@@ -242,6 +242,7 @@ impl Cast {
                     request: "1".into(),
                     via: DeliveryPath::Session,
                     trace: None,
+                    at: None,
                 };
                 Event::Response {
                     to,

@@ -3,17 +3,40 @@
 
 use baton_protocol::Method;
 use baton_session::command::ClientCapabilities;
+use baton_session::id::random_text;
 use serde_json::{Value, json};
 
 use super::permission::{self, PermissionAnswer};
-use super::step_mark::{call_meta, marked};
+use super::step_mark::{aside_meta, call_meta, marked};
 use super::tool_view::{ToolOutcome, ToolView, cut, result_parts, text_content};
 use super::turn_context::TurnContext;
 use super::turn_record::{CallRecord, CallResultRecord};
+use crate::agent::Turn;
 
 /// The client has cancelled the turn by its answer.
 #[derive(Debug)]
 pub struct TurnEnds;
+
+fn rejection(text: &str) -> ToolOutcome {
+    ToolOutcome::failed(text).of_kind("rejected")
+}
+
+/// The place where the progress of a call is shown.
+pub struct ProgressView<'a> {
+    turn: &'a Turn,
+    shown_id: String,
+}
+
+impl ProgressView<'_> {
+    pub async fn show(&self, text: &str) {
+        let update = json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": self.shown_id,
+            "content": [text_content(text)],
+        });
+        self.turn.update(update).await;
+    }
+}
 
 /// A tool call under way.
 pub struct CallRun<'a> {
@@ -24,7 +47,7 @@ pub struct CallRun<'a> {
     pub view: ToolView,
 }
 
-impl CallRun<'_> {
+impl<'a> CallRun<'a> {
     pub fn cwd(&self) -> &str {
         self.context.cwd
     }
@@ -81,6 +104,14 @@ impl CallRun<'_> {
         self.context.turn.update(self.of_call(update)).await;
     }
 
+    /// Shows how far the call is, also while something else is done with it.
+    pub fn progress_view(&self) -> ProgressView<'a> {
+        ProgressView {
+            turn: self.context.turn,
+            shown_id: self.call.shown_id.clone(),
+        }
+    }
+
     fn of_call(&self, mut update: Value) -> Value {
         update["sessionUpdate"] = json!("tool_call_update");
         update["toolCallId"] = json!(self.call.shown_id);
@@ -127,7 +158,7 @@ impl CallRun<'_> {
             let memory = self.context.memory.fields();
             let decided = memory.settings.decided(&self.call.tool);
             let rejected = self.asks && !self.call.started && decided == Some(false);
-            return Ok(rejected.then(|| ToolOutcome::failed(permission::REJECTED_ALWAYS)));
+            return Ok(rejected.then(|| rejection(permission::REJECTED_ALWAYS)));
         }
         let mut call = self.as_shown("pending");
         if !shown.is_empty() {
@@ -148,9 +179,79 @@ impl CallRun<'_> {
         match answer {
             PermissionAnswer::AllowOnce | PermissionAnswer::AllowAlways => Ok(None),
             PermissionAnswer::RejectOnce | PermissionAnswer::RejectAlways => {
-                Ok(Some(ToolOutcome::failed(permission::REJECTED)))
+                Ok(Some(rejection(permission::REJECTED)))
             }
             PermissionAnswer::Cancelled => Err(TurnEnds),
+        }
+    }
+
+    /// Asks whether something else may be done during the call. Such a question ends with the
+    /// worker that asked it, because what it is about does, too.
+    pub async fn permit_aside(&mut self, key: &str, title: &str, shown: &[Value]) -> bool {
+        let decided = self.context.memory.fields().settings.decided(key);
+        if let Some(allowed) = decided {
+            return allowed;
+        }
+        let id = format!("{}.{}", self.call.shown_id, random_text(6));
+        let call = json!({
+            "toolCallId": id, "title": title, "kind": "other", "status": "pending",
+            "content": shown,
+        });
+        let params = json!({ "toolCall": call, "options": permission::options(key) });
+        let asked = self
+            .ask_aside(Method::RequestPermission.name(), params)
+            .await;
+        let Ok(answer) = asked else {
+            return false;
+        };
+        let answer = permission::read(&answer);
+        if let Some(allowed) = answer.for_good() {
+            let memory = self.context.memory;
+            memory.change(|settings| settings.decide(key, allowed));
+        }
+        matches!(
+            answer,
+            PermissionAnswer::AllowOnce | PermissionAnswer::AllowAlways
+        )
+    }
+
+    /// Asks the user what a server wants to know; MCP and ACP have the same form for it.
+    pub async fn elicit(&mut self, mut params: Value) -> Value {
+        let declined = json!({ "action": "decline" });
+        let client = self.client();
+        let can = if params["mode"] == "url" {
+            client.url_elicitation
+        } else {
+            client.elicitation
+        };
+        if !can {
+            return declined;
+        }
+        params["toolCallId"] = json!(self.call.shown_id);
+        let asked = self
+            .ask_aside(Method::CreateElicitation.name(), params)
+            .await;
+        let Ok(mut answer) = asked else {
+            return declined;
+        };
+        if let Some(fields) = answer.as_object_mut() {
+            fields.remove("_meta");
+        }
+        answer
+    }
+
+    async fn ask_aside(&self, method: &str, params: Value) -> Result<Value, String> {
+        let mut params = marked(params, aside_meta(&self.call.shown_id));
+        params["sessionId"] = json!(self.context.turn.session());
+        let answer = self.context.turn.request(method, params).await;
+        let answer = answer.map_err(|failure| failure.message)?;
+        serde_json::from_str(answer.get()).map_err(|error| error.to_string())
+    }
+
+    /// Nobody waits any more for what an earlier worker has asked during the call.
+    pub fn withdraw_asides(&mut self) {
+        for id in std::mem::take(&mut self.call.asides) {
+            self.context.turn.withdraw(&id);
         }
     }
 

@@ -17,9 +17,9 @@ use super::config::LlmConfig;
 use super::history_reader::HistoryReader;
 use super::mcp_tools::McpServers;
 use super::memory::{LlmMemory, MemoryFields};
-use super::provider::ModelProvider;
+use super::models::ModelEndpoints;
 use super::session_history::SessionHistory;
-use super::settings::LlmSettings;
+use super::settings::{LlmSettings, ModelChoice};
 use super::turn_context::TurnContext;
 use super::turn_loop::TurnLoop;
 use super::turn_record::TurnRecord;
@@ -32,7 +32,7 @@ use crate::rpc;
 
 pub struct LlmConversation {
     config: Arc<LlmConfig>,
-    provider: Arc<ModelProvider>,
+    endpoints: Arc<ModelEndpoints>,
     session: SessionId,
     cwd: String,
     servers: McpServers,
@@ -44,15 +44,21 @@ impl LlmConversation {
     pub async fn open(
         opening: &SessionOpening,
         config: Arc<LlmConfig>,
-        provider: Arc<ModelProvider>,
+        endpoints: Arc<ModelEndpoints>,
     ) -> Result<Self, Failure> {
         let is_new = opening.state.is_empty();
+        let models = config.models.iter().map(|model| ModelChoice {
+            id: model.id.clone(),
+            title: model.title.clone(),
+        });
+        let models: Vec<ModelChoice> = models.collect();
         let settings = if is_new {
-            LlmSettings::new(&config.models)
+            LlmSettings::new(&models)
         } else {
-            LlmSettings::read(&opening.state, &config.models)?
+            LlmSettings::read(&opening.state, &models)?
         };
-        let mut reader = HistoryReader::new(SessionHistory::new(config.context), settings.clone());
+        let history = SessionHistory::new(config.longest_context());
+        let mut reader = HistoryReader::new(history, settings.clone());
         opening.replay_log(|event| reader.read(event)).await?;
         if !is_new {
             // The state has the choices that were made last, also outside of turns.
@@ -61,13 +67,14 @@ impl LlmConversation {
         Ok(Self {
             servers: McpServers::of(opening, &config.mcp),
             config,
-            provider,
+            endpoints,
             session: opening.session.clone(),
             cwd: opening.cwd.clone(),
             memory: LlmMemory::new(MemoryFields {
                 history: reader.history,
                 settings: reader.settings,
                 running: reader.running,
+                used: reader.used,
                 unsaved: is_new,
             }),
         })
@@ -86,8 +93,16 @@ impl LlmConversation {
         }
         TurnRecord {
             user: parts_of(&prompt["prompt"]),
-            steps: Vec::new(),
+            ..TurnRecord::default()
         }
+    }
+}
+
+/// Never, if there is no limit.
+async fn passed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -113,16 +128,22 @@ impl Conversation for LlmConversation {
             turn,
             memory: &self.memory,
             config: &self.config,
-            provider: &self.provider,
+            endpoints: &self.endpoints,
             servers: &self.servers,
             cwd: &self.cwd,
         });
+        let time_left = self.config.limits.turn.time_left(record.used);
         let outcome = tokio::select! {
             biased;
-            () = turn.cancelled() => Ok(StopReason::Cancelled),
-            outcome = turn_loop.run(&mut record) => outcome,
+            () = turn.cancelled() => Some(Ok(StopReason::Cancelled)),
+            outcome = turn_loop.run(&mut record) => Some(outcome),
+            () = passed(time_left) => None,
         };
         turn_loop.close(&mut record).await;
+        let outcome = match outcome {
+            Some(outcome) => outcome,
+            None => Ok(turn_loop.end_of_time(&mut record).await),
+        };
         self.memory.fields().history.add(&record);
         outcome.map(StopReason::answer)
     }
@@ -148,6 +169,13 @@ impl Conversation for LlmConversation {
                     announces: Some(update),
                 })
             }
+            Method::McpMessage => {
+                self.servers.note(&rpc::read(params)?);
+                Ok(CallResult {
+                    result: raw(&json!({})),
+                    announces: None,
+                })
+            }
             _ => Err(Failure::method_not_found(method)),
         }
     }
@@ -159,7 +187,7 @@ impl Conversation for LlmConversation {
         {
             self.memory.change(|settings| settings.commands_said = true);
             let session = self.session.as_str();
-            rest.forward(compose::update(session, commands::announcement()))
+            rest.forward(compose::update(session, commands::announcement(&[])))
                 .await;
         }
         std::future::pending().await

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::session_history::SessionHistory;
 use super::settings::LlmSettings;
-use super::step_mark::LlmMeta;
+use super::spending::UsedSoFar;
+use super::step_mark::{CompactionMark, LlmMeta};
 use super::tool_view::result_parts;
 use super::turn_record::{AskedQuestion, CallResultRecord, TurnRecord};
 use super::user_content::part_of;
@@ -19,6 +20,8 @@ pub struct HistoryReader {
     /// The turn that has no answer yet.
     pub running: Option<TurnRecord>,
     pub settings: LlmSettings,
+    /// By all turns.
+    pub used: UsedSoFar,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +52,7 @@ impl HistoryReader {
             history,
             running: None,
             settings,
+            used: UsedSoFar::default(),
         }
     }
 
@@ -86,10 +90,16 @@ impl HistoryReader {
             .and_then(|meta| meta.ours)
             .unwrap_or_default();
         match UpdateKind::of(&update.session_update) {
-            UpdateKind::UserMessageChunk => self.read_user(&update.content.unwrap_or_default()),
+            UpdateKind::UserMessageChunk => {
+                self.read_user(&update.content.unwrap_or_default());
+                self.turn().expanded |= marks.prompt.is_some();
+            }
             UpdateKind::AgentMessageChunk => {
                 let step = self.turn().step(&update.step_id());
                 step.said.push_str(update.text());
+                if marks.closing.is_some() {
+                    self.turn().closed = marks.closing;
+                }
             }
             UpdateKind::AgentThoughtChunk => {
                 // The thoughts of a step have ids that begin with it.
@@ -99,10 +109,15 @@ impl HistoryReader {
             }
             UpdateKind::Usage => {
                 if let Some(mark) = marks.step {
+                    self.used += mark.used;
+                    self.turn().used += mark.used;
                     self.turn().step(&mark.id.clone()).finish_by_mark(mark);
                 }
             }
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.read_tool_call(update),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => match marks.compaction {
+                Some(mark) => self.read_compaction(mark, marks.used, &update),
+                None => self.read_tool_call(update),
+            },
             UpdateKind::Plan => {
                 if let Some(call) = marks.call.and_then(|id| self.turn().call(&id)) {
                     call.result = Some(super::tool::plan::result());
@@ -116,6 +131,19 @@ impl HistoryReader {
             }
             _ => {}
         }
+    }
+
+    fn read_compaction(&mut self, mark: CompactionMark, used: UsedSoFar, update: &LoggedUpdate) {
+        let summary = update.raw_output.as_ref().and_then(Value::as_str);
+        if let (CompactionMark::Done, Some(summary)) = (mark, summary) {
+            self.history.replace_by(summary);
+        }
+        self.used += used;
+        let id = update.tool_call_id.clone();
+        let turn = self.turn();
+        turn.used += used;
+        turn.compacted = mark != CompactionMark::Begun;
+        turn.compaction = id.filter(|_| mark == CompactionMark::Begun);
     }
 
     /// Logs that were imported have no other sign that a turn begins.
@@ -146,6 +174,8 @@ impl HistoryReader {
             Some(status @ ("completed" | "failed")) => {
                 call.result = Some(update.result(status == "failed"));
                 call.asked.clear();
+                let most = self.history.most_bytes();
+                self.turn().bound(most);
             }
             _ => {}
         }
@@ -158,9 +188,10 @@ impl HistoryReader {
         let asked: Option<LoggedQuestion> = serde_json::from_str(envelope.params().get()).ok();
         let marks = asked.and_then(|asked| asked.meta?.ours).unwrap_or_default();
         let call = marks.call.and_then(|id| self.turn().call(&id));
-        if let Some(call) = call
-            && !call.asked.iter().any(|asked| asked.id == id)
-        {
+        let Some(call) = call else { return };
+        if marks.aside {
+            call.asides.push(id.to_owned());
+        } else if !call.asked.iter().any(|asked| asked.id == id) {
             let method = envelope.method.as_deref().unwrap_or_default();
             call.asked.push_back(AskedQuestion {
                 id: id.to_owned(),
@@ -203,13 +234,14 @@ mod tests {
     use crate::agent::llm::model::{
         AssistantMessage, AssistantPart, MessagePart, ModelMessage, ModelProtocol, ModelStop,
     };
+    use crate::agent::llm::settings::ModelChoice;
     use crate::agent::llm::step_mark::{ShownTexts, StepMark, call_meta, step_meta};
 
     struct Log(HistoryReader);
 
     impl Log {
         fn new() -> Self {
-            let settings = LlmSettings::new(&["m".to_owned()]);
+            let settings = LlmSettings::new(&[ModelChoice::named("m")]);
             Self(HistoryReader::new(SessionHistory::new(100_000), settings))
         }
 
@@ -224,6 +256,7 @@ mod tests {
             let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
             self.0.read(&Event::Echo {
                 by: connection,
+                at: None,
                 message: compose::update("s", update),
             });
         }
@@ -257,6 +290,7 @@ mod tests {
                     request: "1".into(),
                     via: DeliveryPath::Connection,
                     trace: None,
+                    at: None,
                 },
                 turn: true,
                 message: "{}".into(),
@@ -305,7 +339,7 @@ mod tests {
         log.say("agent_message_chunk", "b", "It is alpha.");
         log.end();
         assert!(log.0.running.is_none());
-        let told = log.0.history.messages_with(&TurnRecord::default());
+        let told = log.0.history.messages_with(&TurnRecord::default(), 100_000);
         let image = MessagePart::Image {
             mime_type: "image/png".into(),
             data: "AAAA".into(),

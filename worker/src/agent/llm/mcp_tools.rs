@@ -4,14 +4,17 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResult, JsonObject, Tool};
+use futures_util::future::join_all;
+use rmcp::model::{CallToolResult, Tool};
 use serde_json::{Value, json};
 
-use super::mcp_server::{McpLaunch, McpServer};
+use super::mcp_prompts::McpPrompt;
+use super::mcp_server::{McpLaunch, McpServer, ServerLink};
 use super::model::ToolDefinition;
+use super::tool::ToolEffect;
 use super::tool_view::ToolOutcome;
-use crate::agent::SessionOpening;
 use crate::agent::stdio::sandbox::ProcessPaths;
+use crate::agent::{SessionOpening, Turn};
 
 /// Providers allow no longer names.
 const MAX_NAME: usize = 64;
@@ -27,8 +30,9 @@ const MAX_ATTACHED: usize = 8 << 20;
 pub struct McpServers(Vec<Arc<McpServer>>);
 
 pub struct McpTool {
-    server: Arc<McpServer>,
-    name: String,
+    pub server: Arc<McpServer>,
+    /// As its server knows it.
+    pub name: String,
     pub title: String,
     pub definition: ToolDefinition,
     pub reads_only: bool,
@@ -39,6 +43,7 @@ pub struct McpTool {
 #[derive(Default)]
 pub struct OfferedTools {
     pub tools: Vec<Arc<McpTool>>,
+    pub prompts: Vec<McpPrompt>,
     /// Servers that cannot be used, and why.
     pub missing: Vec<(String, String)>,
 }
@@ -57,26 +62,39 @@ impl McpServers {
             home: None,
         };
         let servers = opening.mcp_servers().iter();
-        let servers = servers.filter_map(|it| McpServer::of(it, launch.clone(), paths.clone()));
+        let servers = servers.filter_map(|it| McpServer::of(it, launch, &paths));
         Self(servers.map(Arc::new).collect())
     }
 
     /// Starts what does not run.
-    pub async fn offered(&self) -> OfferedTools {
+    pub async fn offered(&self, turn: &Turn) -> OfferedTools {
+        let offers = join_all(self.0.iter().map(|server| server.offer(turn))).await;
         let mut offered = OfferedTools::default();
         let mut names = HashSet::new();
-        for server in &self.0 {
-            match server.tools().await {
-                Ok(tools) => {
-                    let tools = tools.iter().map(|tool| McpTool::of(server, tool));
+        for (server, offer) in self.0.iter().zip(offers) {
+            match offer {
+                Ok(offer) => {
+                    let tools = offer.tools.iter().map(|tool| McpTool::of(server, tool));
                     let new = tools.filter(|tool| names.insert(tool.definition.name.clone()));
                     offered.tools.extend(new.map(Arc::new));
+                    let prompts = offer.prompts.iter();
+                    let prompts = prompts.map(|it| McpPrompt::of(server, it.clone()));
+                    offered.prompts.extend(prompts);
                 }
                 Err(why) => offered.missing.push((server.name.clone(), why)),
             }
         }
         offered.tools.truncate(MAX_TOOLS);
         offered
+    }
+
+    /// Takes what the client says about servers that live in it.
+    pub fn note(&self, notice: &Value) {
+        for server in &self.0 {
+            if let ServerLink::InClient(server) = &server.link {
+                server.note(notice);
+            }
+        }
     }
 }
 
@@ -109,18 +127,12 @@ impl McpTool {
         }
     }
 
-    /// Whether a call that may have run can be made again.
-    pub fn may_run_again(&self) -> bool {
-        self.reads_only || self.is_idempotent
-    }
-
-    pub async fn call(&self, arguments: JsonObject) -> ToolOutcome {
-        match self.server.call(&self.name, arguments).await {
-            Ok(result) => outcome(&result),
-            Err(why) => ToolOutcome::failed(format!(
-                "The MCP server {} failed during this call, so its outcome is unknown: {why}",
-                self.server.name
-            )),
+    /// By its annotations.
+    pub fn effect(&self) -> ToolEffect {
+        if self.reads_only {
+            ToolEffect::Reads
+        } else {
+            ToolEffect::Unknown
         }
     }
 }
@@ -131,14 +143,17 @@ fn shortened(text: &str, most: usize) -> String {
 
 /// Providers allow letters, digits, `_` and `-`.
 fn model_name(server: &str, tool: &str) -> String {
+    plain_name([server, "__", tool])
+}
+
+pub fn plain_name(parts: [&str; 3]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let parts = [server, "__", tool];
     let name = parts.iter().flat_map(|part| part.chars());
     let name = name.map(|c| if plain(c) { c } else { '_' });
     name.take(MAX_NAME).collect()
 }
 
-fn outcome(result: &CallToolResult) -> ToolOutcome {
+pub fn outcome_of(result: &CallToolResult) -> ToolOutcome {
     let blocks = result.content.iter().map(|block| json!(block));
     let mut room = MAX_ATTACHED;
     let mut fits = |block: &Value| {
@@ -170,5 +185,6 @@ fn outcome(result: &CallToolResult) -> ToolOutcome {
         is_error: result.is_error.unwrap_or(false),
         content: Some(shown.collect()),
         shows_text: true,
+        kind: None,
     }
 }

@@ -7,6 +7,7 @@ use baton_session::sync::MutexExt as _;
 
 use super::session_history::SessionHistory;
 use super::settings::LlmSettings;
+use super::spending::UsedSoFar;
 use super::turn_record::TurnRecord;
 
 pub struct LlmMemory(Mutex<MemoryFields>);
@@ -16,6 +17,8 @@ pub struct MemoryFields {
     pub settings: LlmSettings,
     /// The turn that an earlier worker has begun.
     pub running: Option<TurnRecord>,
+    /// By all turns of the session.
+    pub used: UsedSoFar,
     /// The store does not have the settings yet.
     pub unsaved: bool,
 }

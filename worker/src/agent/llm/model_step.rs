@@ -6,11 +6,14 @@ use std::time::Duration;
 use baton_protocol::ErrorCode;
 use baton_session::id::random_text;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
-use super::model::{ModelEvent, ModelReply, ModelRequest, TokenUsage};
+use super::model::{ModelEvent, ModelProtocol, ModelReply, ModelRequest, TokenUsage};
 use super::model_error::ModelError;
+use super::models::ChosenModel;
+use super::spending::{UsedSoFar, amount};
 use super::step_mark::{StepMark, marked, step_meta};
 use super::system_prompt::system_prompt;
 use super::tool::ToolBox;
@@ -29,6 +32,7 @@ pub async fn run(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
     tools: &ToolBox,
+    clock: &mut Instant,
 ) -> Result<(), Failure> {
     if record
         .steps
@@ -40,14 +44,19 @@ pub async fn run(
     let (mut breaks, mut attempts) = (0, 0);
     loop {
         let said = record.steps.last().map_or(0, |step| step.said.len());
-        let request = request(context, record, tools);
-        let span = trace::model_call(&request.model);
-        let outcome = attempt(context, record, &request);
+        let model = context.model();
+        let request = request(context, record, tools, model);
+        let span = trace::model_call(&request.model, provider_name(model));
+        let mut begun = false;
+        let outcome = attempt(context, record, &request, model, &mut begun);
         let outcome = outcome.instrument(span.clone()).await;
         note(&span, &outcome);
+        let metrics = &context.config.metrics;
+        let kind = outcome.as_ref().map_or_else(ModelError::kind, |_| "ok");
+        metrics.called(&model.config.id, kind);
         let error = match outcome {
             Ok(reply) => {
-                finish(context, record, &request, reply).await;
+                finish(context, record, model, reply, clock).await;
                 return Ok(());
             }
             Err(error) => error,
@@ -55,13 +64,14 @@ pub async fn run(
         let progress = record.steps.last().map_or(0, |step| step.said.len()) > said;
         breaks = if progress { 0 } else { breaks + 1 };
         attempts += 1;
-        // Errors before the first word were tried again by the provider.
+        // Calls whose answer has not begun were tried again by the provider.
         let in_the_middle = progress && error.is_retryable();
-        let goes_on = in_the_middle
-            || matches!(
-                error,
-                ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
-            );
+        let goes_on = begun
+            && (in_the_middle
+                || matches!(
+                    error,
+                    ModelError::BrokenOff { .. } | ModelError::Timeout { .. }
+                ));
         if !goes_on || breaks >= MAX_BREAKS || attempts >= MAX_ATTEMPTS {
             return Err(failure(&error));
         }
@@ -73,12 +83,24 @@ pub async fn run(
     }
 }
 
+/// By the protocol: who is behind it is not known.
+fn provider_name(model: ChosenModel<'_>) -> &'static str {
+    match model.provider.config().protocol {
+        ModelProtocol::Chat | ModelProtocol::Responses => "openai",
+        ModelProtocol::Anthropic => "anthropic",
+    }
+}
+
 /// Adds the outcome of the call to its span.
 fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
     match outcome {
         Ok(reply) => {
             span.record("gen_ai.usage.input_tokens", reply.usage.input);
             span.record("gen_ai.usage.output_tokens", reply.usage.output);
+            let cached = reply.usage.cached_input;
+            span.record("gen_ai.usage.cache_read.input_tokens", cached);
+            let reason = format!("[{}]", json!(reply.stop));
+            span.record("gen_ai.response.finish_reasons", reason);
         }
         Err(error) => {
             span.record("error.type", error.kind());
@@ -87,18 +109,23 @@ fn note(span: &Span, outcome: &Result<ModelReply, ModelError>) {
     }
 }
 
-fn request(context: TurnContext<'_>, record: &TurnRecord, tools: &ToolBox) -> ModelRequest {
+fn request(
+    context: TurnContext<'_>,
+    record: &TurnRecord,
+    tools: &ToolBox,
+    model: ChosenModel<'_>,
+) -> ModelRequest {
     let memory = context.memory.fields();
     let own = context.config.system_prompt.as_deref();
     let settings = &memory.settings;
     ModelRequest {
-        model: settings.model.clone(),
+        model: model.config.name.clone(),
         system: system_prompt(own, context.cwd, settings.mode, tools),
-        messages: memory.history.messages_with(record),
+        messages: memory.history.messages_with(record, model.config.context),
         tools: tools.definitions(),
-        max_output_tokens: None,
+        max_output_tokens: model.config.max_output,
         reasoning_effort: settings.reasoning_effort(),
-        parallel_tools: true,
+        parallel_tools: context.config.parallel_tools,
     }
 }
 
@@ -107,11 +134,17 @@ async fn attempt(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
     request: &ModelRequest,
+    model: ChosenModel<'_>,
+    has_begun: &mut bool,
 ) -> Result<ModelReply, ModelError> {
+    let metrics = &context.config.metrics;
     let step = record.steps.last_mut().expect("it was begun");
     // A dropped stream is closed; nothing else has to be told.
     let cancel = CancellationToken::new();
-    let mut stream = context.provider.stream(request, &cancel).await?;
+    let begun = Instant::now();
+    let mut stream = model.provider.stream(request, &cancel).await?;
+    *has_begun = true;
+    metrics.begun(&model.config.id, begun.elapsed(), stream.retries());
     let thoughts = format!("{}~{}", step.id, random_text(6));
     while let Some(event) = stream.next().await {
         match event? {
@@ -139,20 +172,45 @@ async fn say(context: TurnContext<'_>, step: &mut StepRecord, text: &str) {
 async fn finish(
     context: TurnContext<'_>,
     record: &mut TurnRecord,
-    request: &ModelRequest,
+    model: ChosenModel<'_>,
     reply: ModelReply,
+    clock: &mut Instant,
 ) {
-    let config = context.config;
+    let usage = reply.usage;
+    let kinds = [
+        ("input", usage.input),
+        ("cached_input", usage.cached_input),
+        ("output", usage.output),
+        ("reasoning", usage.reasoning),
+    ];
+    context.config.metrics.counted(&model.config.id, kinds);
+    let took = std::mem::replace(clock, Instant::now()).elapsed();
+    let used = UsedSoFar {
+        tokens: usage.input + usage.output,
+        cost: model.config.prices.map_or(0, |prices| prices.cost(usage)),
+        millis: took.as_millis() as u64,
+    };
+    record.used += used;
+    let total = {
+        let mut memory = context.memory.fields();
+        memory.used += used;
+        memory.used
+    };
     let step = record.steps.last_mut().expect("it was begun");
-    let mark = StepMark::of(
+    let mut mark = StepMark::of(
         &step.id,
-        &request.model,
-        config.provider.protocol,
+        &model.config.id,
+        model.provider.config().protocol,
         reply.stop,
         &reply.message,
         step.shown(),
     );
-    let update = usage_update(reply.usage, config.context);
+    mark.used = used;
+    let mut update = usage_update(usage, model.config.context);
+    if context.config.has_prices() {
+        let currency = &context.config.limits.currency;
+        update["cost"] = json!({ "amount": amount(total.cost), "currency": currency });
+    }
     context.turn.update(marked(update, step_meta(&mark))).await;
     step.finish(reply.message, reply.stop);
 }

@@ -34,7 +34,7 @@ use self::responses::ResponsesDecoder;
 use self::retries::{CallRetries, retry_after};
 use super::model::{ModelProtocol, ModelRequest};
 use super::model_error::ModelError;
-use crate::http_client::{BodyReader, HttpClient, HttpOptions};
+use crate::http_client::{AddressRule, BodyReader, HttpClient, HttpOptions};
 
 pub use self::config::{ChatDialect, ModelKey, ProviderConfig, RetryPolicy};
 pub use self::continuation::{CONTINUE_REQUEST, ContinuationWay};
@@ -84,6 +84,7 @@ impl ModelProvider {
             ca: config.ca.clone(),
             proxy: config.proxy.clone(),
             connect_timeout: config.connect_timeout,
+            addresses: AddressRule::Anywhere,
         };
         let client = HttpClient::new(&endpoint.url, &options)?;
         Ok(Self {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::model::{AssistantPart, MessagePart, ModelMessage};
+use super::model::{AssistantMessage, AssistantPart, MessagePart, ModelMessage};
 use super::turn_record::TurnRecord;
 
 /// A token of text in any language has about so many bytes, rather fewer than more.
@@ -33,13 +33,12 @@ struct PastTurn {
 }
 
 impl SessionHistory {
-    /// For a context of so many tokens.
+    /// For a context of so many tokens at most.
     pub fn new(context: u64) -> Self {
-        let bytes = usize::try_from(context).unwrap_or(usize::MAX);
         Self {
             turns: VecDeque::new(),
             bytes: 0,
-            most: bytes.saturating_mul(BYTES_PER_TOKEN),
+            most: bytes_of(context),
             left_out: false,
         }
     }
@@ -55,6 +54,36 @@ impl SessionHistory {
         }
     }
 
+    /// What there is room for at all.
+    pub fn most_bytes(&self) -> usize {
+        self.most
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Whether it and the turn that runs take more of such a context. A summary alone does not
+    /// become shorter by being summed up.
+    pub fn is_fuller_than(&self, running: &TurnRecord, context: u64, percent: usize) -> bool {
+        let most = bytes_of(context) / 100 * percent;
+        let now = || running.messages().iter().map(size).sum::<usize>();
+        self.turns.len() > 1 && self.bytes + now() > most
+    }
+
+    /// From now on the model knows of it what is written here.
+    pub fn replace_by(&mut self, summary: &str) {
+        let text = format!("[A summary of our conversation so far:]\n{summary}");
+        let user = ModelMessage::User(vec![MessagePart::Text(text)]);
+        let known = AssistantPart::Text("I have read the summary.".into());
+        let answer = ModelMessage::Assistant(AssistantMessage { parts: vec![known] });
+        let messages = vec![user, answer];
+        let bytes = messages.iter().map(size).sum();
+        self.turns = VecDeque::from([PastTurn { messages, bytes }]);
+        self.bytes = bytes;
+        self.left_out = false;
+    }
+
     fn forget(&mut self) {
         let kept = self.most / 10 * KEPT_OF_TEN;
         while self.bytes > kept
@@ -66,11 +95,12 @@ impl SessionHistory {
         }
     }
 
-    /// All of it, and the turn that runs.
-    pub fn messages_with(&self, running: &TurnRecord) -> Vec<ModelMessage> {
+    /// As much of it as a context of so many tokens has room for, and the turn that runs.
+    pub fn messages_with(&self, running: &TurnRecord, context: u64) -> Vec<ModelMessage> {
+        let most = bytes_of(context);
         let mut last = running.messages();
-        shorten(&mut last, self.most);
-        let mut room = self.most.saturating_sub(last.iter().map(size).sum());
+        shorten(&mut last, most);
+        let mut room = most.saturating_sub(last.iter().map(size).sum());
         let mut kept = 0;
         for turn in self.turns.iter().rev() {
             let Some(rest) = room.checked_sub(turn.bytes) else {
@@ -89,6 +119,11 @@ impl SessionHistory {
         }
         messages
     }
+}
+
+fn bytes_of(tokens: u64) -> usize {
+    let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
+    tokens.saturating_mul(BYTES_PER_TOKEN)
 }
 
 /// A turn may be longer than the context by itself: then the first outputs of tools are left out.
@@ -158,6 +193,7 @@ mod tests {
         TurnRecord {
             user: vec![MessagePart::Text(words.into())],
             steps: vec![step],
+            ..TurnRecord::default()
         }
     }
 
@@ -172,7 +208,7 @@ mod tests {
             history.add(&turn(&format!("prompt {number}"), 500));
             assert!(history.bytes <= 3000);
         }
-        let messages = history.messages_with(&turn("now", 10));
+        let messages = history.messages_with(&turn("now", 10), 1000);
         assert!(total(&messages) < 3200);
         let text = format!("{messages:?}");
         assert!(text.contains("prompt 99") && !text.contains("prompt 1\""));
@@ -184,7 +220,7 @@ mod tests {
         let history = SessionHistory::new(1000);
         let mut long = turn("now", 2500);
         long.steps.push(turn("", 900).steps.remove(0));
-        let messages = history.messages_with(&long);
+        let messages = history.messages_with(&long, 1000);
         assert!(total(&messages) < 3000);
         let text = format!("{messages:?}");
         assert!(text.contains(OUTPUT_LEFT_OUT) && text.contains(&"x".repeat(900)));

@@ -57,34 +57,56 @@ pub struct LlmSettings {
     /// Clients know the commands.
     #[serde(default)]
     pub commands_said: bool,
+    /// Commands that are prompts of MCP servers, as clients know them.
+    #[serde(default)]
+    pub prompts_said: Vec<String>,
     /// As the operator has configured them.
     #[serde(skip)]
-    models: Vec<String>,
+    models: Vec<ModelChoice>,
+}
+
+/// A model, as clients choose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelChoice {
+    pub id: String,
+    pub title: String,
+}
+
+#[cfg(test)]
+impl ModelChoice {
+    pub fn named(id: &str) -> Self {
+        let id = id.to_owned();
+        Self {
+            title: id.clone(),
+            id,
+        }
+    }
 }
 
 impl LlmSettings {
     /// Of a new session.
-    pub fn new(models: &[String]) -> Self {
+    pub fn new(models: &[ModelChoice]) -> Self {
         Self {
             mode: AgentMode::default(),
-            model: models.first().cloned().unwrap_or_default(),
+            model: first(models),
             effort: EFFORTS[0].0.into(),
             always: BTreeMap::new(),
             titled: false,
             commands_said: false,
+            prompts_said: Vec::new(),
             models: models.to_vec(),
         }
     }
 
     /// As an earlier worker has left them. A model that is not configured any more is replaced.
-    pub fn read(state: &[u8], models: &[String]) -> Result<Self, Failure> {
+    pub fn read(state: &[u8], models: &[ModelChoice]) -> Result<Self, Failure> {
         let read: Result<Self, _> = serde_json::from_slice(state);
         let mut settings = read.map_err(|error| {
             Failure::internal(format!("the session's state cannot be read: {error}"))
         })?;
         settings.models = models.to_vec();
-        if !models.contains(&settings.model) {
-            settings.model = models.first().cloned().unwrap_or_default();
+        if !models.iter().any(|model| model.id == settings.model) {
+            settings.model = first(models);
         }
         Ok(settings)
     }
@@ -118,7 +140,7 @@ impl LlmSettings {
     pub fn options(&self) -> Value {
         let models = self.models.iter();
         let models: Vec<_> = models
-            .map(|id| json!({ "value": id, "name": id }))
+            .map(|model| json!({ "value": model.id, "name": model.title }))
             .collect();
         let efforts = EFFORTS.map(|(id, name)| json!({ "value": id, "name": name }));
         json!([
@@ -138,8 +160,8 @@ impl LlmSettings {
         (self.effort != EFFORTS[0].0).then(|| self.effort.clone())
     }
 
-    pub fn models(&self) -> &[String] {
-        &self.models
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.models.iter().map(|model| model.id.as_str())
     }
 
     /// Makes a change that was announced before.
@@ -166,10 +188,9 @@ impl LlmSettings {
     pub fn set(&mut self, id: &str, value: &Value) -> Result<Value, Failure> {
         let text = value.as_str().unwrap_or_default();
         match id {
-            "model" if self.models.iter().any(|model| model == text) => self.model = text.into(),
+            "model" if self.models().any(|model| model == text) => self.model = text.into(),
             "model" => {
-                let known = self.models.iter().map(String::as_str);
-                return Err(unknown("model", text, known));
+                return Err(unknown("model", text, self.models()));
             }
             "effort" if EFFORTS.iter().any(|(id, _)| *id == text) => self.effort = text.into(),
             "effort" => return Err(unknown("effort", text, EFFORTS.iter().map(|(id, _)| *id))),
@@ -190,6 +211,11 @@ impl LlmSettings {
     }
 }
 
+fn first(models: &[ModelChoice]) -> String {
+    let first = models.first().map(|model| model.id.clone());
+    first.unwrap_or_default()
+}
+
 fn unknown<'a>(field: &str, value: &str, known: impl Iterator<Item = &'a str>) -> Failure {
     let known: Vec<&str> = known.collect();
     let value: String = value.chars().take(100).collect();
@@ -201,8 +227,8 @@ fn unknown<'a>(field: &str, value: &str, known: impl Iterator<Item = &'a str>) -
 mod tests {
     use super::*;
 
-    fn models() -> Vec<String> {
-        ["small", "large"].map(str::to_owned).to_vec()
+    fn models() -> Vec<ModelChoice> {
+        ["small", "large"].map(ModelChoice::named).to_vec()
     }
 
     #[test]

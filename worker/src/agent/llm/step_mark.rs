@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::model::{AssistantMessage, AssistantPart, ModelProtocol, ModelStop};
+use super::spending::UsedSoFar;
+use crate::agent::StopReason;
 
 /// With the update that ends a step of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,9 @@ pub struct StepMark {
     pub model: String,
     pub protocol: ModelProtocol,
     pub stop: ModelStop,
+    /// By this step.
+    #[serde(default)]
+    pub used: UsedSoFar,
     parts: Vec<PartMark>,
 }
 
@@ -77,6 +82,7 @@ impl StepMark {
             },
         });
         Self {
+            used: UsedSoFar::default(),
             parts: parts.collect(),
             id: id.to_owned(),
             model: model.to_owned(),
@@ -140,6 +146,18 @@ pub struct MarkFields {
     pub step: Option<StepMark>,
     /// The tool call, by the id that clients know.
     pub call: Option<String>,
+    /// A question that only the worker that asked it can use the answer to.
+    #[serde(default)]
+    pub aside: bool,
+    /// How far a compaction is.
+    pub compaction: Option<CompactionMark>,
+    /// By it.
+    #[serde(default)]
+    pub used: UsedSoFar,
+    /// The last words of a turn, and how it ends.
+    pub closing: Option<StopReason>,
+    /// The command that was replaced by a prompt of an MCP server.
+    pub prompt: Option<String>,
 }
 
 pub fn step_meta(mark: &StepMark) -> Value {
@@ -148,6 +166,30 @@ pub fn step_meta(mark: &StepMark) -> Value {
 
 pub fn call_meta(call: &str) -> Value {
     json!({ meta::LLM: { "call": call } })
+}
+
+pub fn aside_meta(call: &str) -> Value {
+    json!({ meta::LLM: { "call": call, "aside": true } })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionMark {
+    Begun,
+    Done,
+    Failed,
+}
+
+pub fn compaction_meta(mark: CompactionMark, used: UsedSoFar) -> Value {
+    json!({ meta::LLM: { "compaction": mark, "used": used } })
+}
+
+pub fn closing_meta(reason: StopReason) -> Value {
+    json!({ meta::LLM: { "closing": reason } })
+}
+
+pub fn prompt_meta(command: &str) -> Value {
+    json!({ meta::LLM: { "prompt": command } })
 }
 
 /// Puts our mark on an update or on a question's params.

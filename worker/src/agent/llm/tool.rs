@@ -11,18 +11,20 @@ use self::plan::PlanCall;
 use self::read_file::ReadFileCall;
 use self::run_command::RunCommandCall;
 use self::write_file::WriteFileCall;
+use super::mcp_prompts::McpPrompt;
 use super::mcp_tools::{McpTool, OfferedTools};
 use super::model::ToolDefinition;
 use super::settings::AgentMode;
+use super::tool_rules::ToolRules;
 use super::tool_view::{ToolView, file_view};
 use super::turn_context::TurnContext;
 
-pub mod edit_file;
-pub mod plan;
-pub mod read_file;
-pub mod run_command;
+pub(super) mod edit_file;
+pub(super) mod plan;
+pub(super) mod read_file;
+pub(super) mod run_command;
 mod schema;
-pub mod write_file;
+pub(super) mod write_file;
 
 /// The possible effect of a call, which decides whether the user is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub enum ToolEffect {
 }
 
 impl ToolEffect {
-    pub fn is_asked_about(self, mode: AgentMode) -> bool {
+    pub(super) fn is_asked_about(self, mode: AgentMode) -> bool {
         match mode {
             AgentMode::Ask => self != Self::Reads,
             AgentMode::Code | AgentMode::Architect => self == Self::Unknown,
@@ -90,16 +92,30 @@ impl ClientTool {
     }
 }
 
+/// The name of a tool of our own.
+pub(super) fn own_name(tool: &str) -> Option<&'static str> {
+    let names = [
+        read_file::NAME,
+        write_file::NAME,
+        edit_file::NAME,
+        run_command::NAME,
+        plan::NAME,
+    ];
+    names.into_iter().find(|name| *name == tool)
+}
+
 /// The tools of a step.
-pub struct ToolBox {
+pub(super) struct ToolBox {
     definitions: Arc<[ToolDefinition]>,
     servers: Vec<Arc<McpTool>>,
+    prompts: Vec<McpPrompt>,
+    rules: ToolRules,
     /// MCP servers that cannot be used, and why.
     missing: Vec<(String, String)>,
 }
 
 /// A call that can be carried out.
-pub enum ToolCall {
+pub(super) enum ToolCall {
     ReadFile(ReadFileCall),
     WriteFile(WriteFileCall),
     EditFile(EditFileCall),
@@ -109,32 +125,67 @@ pub enum ToolCall {
 }
 
 /// A call of an MCP server's tool.
-pub struct McpCall {
+pub(super) struct McpCall {
     pub tool: Arc<McpTool>,
+    /// A call that may have run can be made again.
+    pub may_run_again: bool,
     pub arguments: JsonObject,
 }
 
 impl ToolBox {
     pub async fn of(context: TurnContext<'_>) -> Self {
-        let offered = context.servers.offered().await;
+        let offered = context.servers.offered(context.turn).await;
         let mode = context.memory.fields().settings.mode;
-        Self::new(context.turn.client(), mode, offered)
+        Self::new(context.turn.client(), mode, offered, &context.config.rules)
     }
 
-    fn new(client: ClientCapabilities, mode: AgentMode, offered: OfferedTools) -> Self {
-        let may =
-            |tool: ClientTool| mode != AgentMode::Architect || tool.effect() == ToolEffect::Reads;
+    fn new(
+        client: ClientCapabilities,
+        mode: AgentMode,
+        offered: OfferedTools,
+        rules: &ToolRules,
+    ) -> Self {
+        let may = |name: &str, by_itself: ToolEffect| {
+            rules.is_offered(mode, name, rules.effect(name, by_itself))
+        };
         let own = CLIENT_TOOLS.into_iter();
-        let own = own.filter(|tool| tool.is_possible(client) && may(*tool));
-        let mut servers = offered.tools;
-        servers.retain(|tool| mode != AgentMode::Architect || tool.reads_only);
-        let own = own.map(ClientTool::definition);
-        let theirs = servers.iter().map(|tool| tool.definition.clone());
+        let own = own.filter(|tool| tool.is_possible(client));
+        let own = own.map(|tool| (tool.definition(), tool.effect()));
+        let own = own.filter(|(tool, effect)| may(&tool.name, *effect));
+        let servers = offered.tools;
+        let own = own.map(|(tool, _)| tool);
+        let theirs = servers.iter();
+        let theirs = theirs.filter(|tool| may(&tool.definition.name, tool.effect()));
+        let theirs = theirs.map(|tool| tool.definition.clone());
         Self {
             definitions: own.chain(theirs).collect(),
             servers,
+            prompts: offered.prompts,
+            rules: rules.clone(),
             missing: offered.missing,
         }
+    }
+
+    /// Whether the user is asked before this call.
+    pub fn is_asked_about(&self, mode: AgentMode, name: &str, call: &ToolCall) -> bool {
+        let effect = self.rules.effect(name, call.effect());
+        self.rules.is_asked_about(mode, name, effect)
+    }
+
+    /// Whether this call only looks, so that others may be carried out at the same time.
+    pub fn only_reads(&self, mode: AgentMode, name: &str, arguments: &str) -> bool {
+        match self.read(name, arguments) {
+            Ok(call) => {
+                let effect = self.rules.effect(name, call.effect());
+                effect == ToolEffect::Reads && !self.is_asked_about(mode, name, &call)
+            }
+            Err(_) => true,
+        }
+    }
+
+    /// Prompts of MCP servers.
+    pub fn prompts(&self) -> &[McpPrompt] {
+        &self.prompts
     }
 
     /// MCP servers that cannot be used, and why.
@@ -156,6 +207,11 @@ impl ToolBox {
                 "There is no tool {name:?} here. The tools are: {known}"
             ));
         }
+        self.read_any(name, arguments)
+    }
+
+    /// The same for a call that has begun: whether it would be offered now makes no difference.
+    pub fn read_any(&self, name: &str, arguments: &str) -> Result<ToolCall, String> {
         Ok(match name {
             read_file::NAME => ToolCall::ReadFile(arguments_of(arguments)?),
             write_file::NAME => ToolCall::WriteFile(arguments_of(arguments)?),
@@ -165,8 +221,12 @@ impl ToolBox {
             _ => {
                 let mut servers = self.servers.iter();
                 let tool = servers.find(|tool| tool.definition.name == name);
+                let tool = tool.ok_or("This tool is not there any more.")?.clone();
+                let effect = self.rules.effect(name, tool.effect());
+                let is_idempotent = self.rules.is_idempotent(name, tool.is_idempotent);
                 ToolCall::Mcp(McpCall {
-                    tool: tool.expect("all others are theirs").clone(),
+                    tool,
+                    may_run_again: effect == ToolEffect::Reads || is_idempotent,
                     arguments: arguments_of(arguments)?,
                 })
             }
@@ -191,8 +251,7 @@ impl ToolCall {
             Self::EditFile(_) => ClientTool::EditFile.effect(),
             Self::RunCommand(_) => ClientTool::RunCommand.effect(),
             Self::UpdatePlan(_) => ClientTool::UpdatePlan.effect(),
-            Self::Mcp(call) if call.tool.reads_only => ToolEffect::Reads,
-            Self::Mcp(_) => ToolEffect::Unknown,
+            Self::Mcp(call) => call.tool.effect(),
         }
     }
 
@@ -238,7 +297,9 @@ mod tests {
 
     #[test]
     fn only_what_the_client_has_announced_is_offered() {
-        let offered = |letters, mode| ToolBox::new(client(letters), mode, OfferedTools::default());
+        let rules = ToolRules::default();
+        let offered =
+            |letters, mode| ToolBox::new(client(letters), mode, OfferedTools::default(), &rules);
         assert_eq!(names(&offered("", AgentMode::Code)), ["update_plan"]);
         assert_eq!(
             names(&offered("w", AgentMode::Code)),
@@ -268,7 +329,9 @@ mod tests {
 
     #[test]
     fn a_call_that_cannot_be_carried_out_is_explained_to_the_model() {
-        let tools = ToolBox::new(client("r"), AgentMode::Code, OfferedTools::default());
+        let offered = OfferedTools::default();
+        let rules = ToolRules::default();
+        let tools = ToolBox::new(client("r"), AgentMode::Code, offered, &rules);
         let explained = |name: &str, arguments: &str| tools.read(name, arguments).err().unwrap();
         assert!(explained("run_command", "{}").contains("The tools are: read_file, update_plan"));
         for broken in ["", "{", "[]", "{\"path\":7}", "{}", "{\"path\":\"/a\"} x"] {

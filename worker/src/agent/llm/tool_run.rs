@@ -3,22 +3,24 @@
 use std::time::Duration;
 
 use baton_protocol::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use tracing::Instrument as _;
 
 use super::call_run::{CallRun, TurnEnds};
+use super::mcp_call::{self, unknown_outcome};
+use super::mcp_server::MCP_MESSAGE;
 use super::step_mark::{call_meta, marked};
-use super::tool::{McpCall, ToolBox, ToolCall, plan};
+use super::tool::{ToolBox, ToolCall, own_name, plan, run_command};
 use super::tool_view::{ToolOutcome, ToolView};
 use super::turn_context::TurnContext;
 use super::turn_record::CallRecord;
 use crate::agent::{Failure, StopReason};
+use crate::trace;
 
 const CANCELLED: &str = "The user cancelled the turn before this tool call was finished.";
-const UNKNOWN: &str = "The outcome of this tool call is unknown: the worker that made it stopped \
-                       before the answer came. It may have had its effect, so it was not made \
-                       again. Find out before you repeat it.";
 /// A client that is gone answers nothing.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+const CREATE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the call if it has no result yet; `Some` ends the turn.
 pub async fn run(
@@ -29,7 +31,11 @@ pub async fn run(
     if call.result.is_some() {
         return Ok(None);
     }
-    let read = tools.read(&call.tool, &call.arguments);
+    let read = if call.started || !call.asked.is_empty() {
+        tools.read_any(&call.tool, &call.arguments)
+    } else {
+        tools.read(&call.tool, &call.arguments)
+    };
     if let Ok(ToolCall::UpdatePlan(plan)) = &read {
         let update = marked(plan.update(), call_meta(&call.shown_id));
         context.turn.update(update).await;
@@ -40,7 +46,7 @@ pub async fn run(
     let (view, asks) = match &read {
         Ok(tool) => {
             let view = tool.view(context.cwd);
-            (view, tool.effect().is_asked_about(mode))
+            (view, tools.is_asked_about(mode, &call.tool, tool))
         }
         Err(_) => (unknown_view(&call.tool), false),
     };
@@ -51,12 +57,21 @@ pub async fn run(
         view,
     };
     run.announce().await;
-    let outcome = match read {
-        Ok(tool) => carry_out(&tool, &mut run).await,
-        // A server that is gone by now.
-        Err(_) if run.call.started => Ok(unknown_outcome(&run)),
-        Err(explained) => Ok(ToolOutcome::failed(explained)),
+    let label = metric_name(&run.call.tool, &read);
+    let span = trace::tool_call(&run.call.tool, &run.call.id);
+    let outcome = outcome(read, &mut run).instrument(span.clone()).await;
+    let ended = match &outcome {
+        Ok(outcome) => outcome.kind.unwrap_or(if outcome.is_error {
+            "failed"
+        } else {
+            "completed"
+        }),
+        Err(TurnEnds) => "cancelled",
     };
+    if ended != "completed" {
+        span.record("error.type", ended);
+    }
+    context.config.metrics.tool_ended(label, ended);
     match outcome {
         Ok(outcome) => {
             run.finish(outcome).await;
@@ -66,11 +81,33 @@ pub async fn run(
     }
 }
 
+/// Servers choose the names of their tools, and models those of tools that do not exist.
+fn metric_name(tool: &str, read: &Result<ToolCall, String>) -> &'static str {
+    match read {
+        Ok(ToolCall::Mcp(_)) => "mcp",
+        _ => own_name(tool).unwrap_or("other"),
+    }
+}
+
+async fn outcome(
+    read: Result<ToolCall, String>,
+    run: &mut CallRun<'_>,
+) -> Result<ToolOutcome, TurnEnds> {
+    match read {
+        Ok(tool) => carry_out(&tool, run).await,
+        Err(_) if run.call.was_asked(MCP_MESSAGE.name()) => Ok(mcp_call::resumed(run).await),
+        // A server that is gone by now.
+        Err(_) if run.call.started => Ok(unknown_outcome(run)),
+        Err(explained) => Ok(ToolOutcome::failed(explained)),
+    }
+}
+
 /// The turn ends: a call that clients take for running is over, and its command is, too.
 pub async fn close(context: TurnContext<'_>, call: &mut CallRecord) {
     if call.result.is_some() || !call.announced {
         return;
     }
+    find_terminal(context, call).await;
     if let Some(terminal) = call.terminal.take() {
         let params = json!({ "sessionId": context.turn.session(), "terminalId": terminal });
         let release = context.turn.request(Method::ReleaseTerminal.name(), params);
@@ -86,6 +123,30 @@ pub async fn close(context: TurnContext<'_>, call: &mut CallRecord) {
     run.finish(ToolOutcome::failed(CANCELLED)).await;
 }
 
+/// The terminal that the client was just asked for: its command may run already.
+async fn find_terminal(context: TurnContext<'_>, call: &mut CallRecord) {
+    let create = Method::CreateTerminal.name();
+    if call.terminal.is_some() || !call.started || call.tool != run_command::NAME {
+        return;
+    }
+    let before = call.asked.iter().find(|asked| asked.method == create);
+    let asked = before.map(|asked| asked.id.clone());
+    let asked = asked.or_else(|| context.turn.abandoned_request(create));
+    let answer = match asked {
+        Some(asked) => {
+            let answer = context.turn.resume_request(&asked);
+            let answer = tokio::time::timeout(CREATE_PATIENCE, answer).await;
+            answer.ok().and_then(Result::ok)
+        }
+        // It came in the moment in which the turn was cancelled.
+        None => context.turn.take_opened_terminal(),
+    };
+    if let Some(answer) = answer {
+        let created: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+        call.terminal = created["terminalId"].as_str().map(str::to_owned);
+    }
+}
+
 fn unknown_view(tool: &str) -> ToolView {
     ToolView {
         title: tool.chars().take(100).collect(),
@@ -96,34 +157,14 @@ fn unknown_view(tool: &str) -> ToolView {
 
 async fn carry_out(tool: &ToolCall, run: &mut CallRun<'_>) -> Result<ToolOutcome, TurnEnds> {
     match tool {
-        ToolCall::ReadFile(call) => Ok(call.run(run).await),
+        ToolCall::ReadFile(call) => match run.permit(&[]).await? {
+            Some(rejected) => Ok(rejected),
+            None => Ok(call.run(run).await),
+        },
         ToolCall::WriteFile(call) => call.run(run).await,
         ToolCall::EditFile(call) => call.run(run).await,
         ToolCall::RunCommand(call) => call.run(run).await,
         ToolCall::UpdatePlan(_) => Ok(ToolOutcome::default()),
-        ToolCall::Mcp(call) => of_server(call, run).await,
+        ToolCall::Mcp(call) => mcp_call::run(call, run).await,
     }
-}
-
-/// A call whose worker died may have had its effect: it runs again only if that does no harm.
-async fn of_server(call: &McpCall, run: &mut CallRun<'_>) -> Result<ToolOutcome, TurnEnds> {
-    if run.call.started && !call.tool.may_run_again() {
-        return Ok(unknown_outcome(run));
-    }
-    if let Some(rejected) = run.permit(&[]).await? {
-        return Ok(rejected);
-    }
-    run.start().await;
-    // A later worker has to know that it may have run.
-    run.context.turn.wait_until_written().await;
-    Ok(call.tool.call(call.arguments.clone()).await)
-}
-
-fn unknown_outcome(run: &CallRun<'_>) -> ToolOutcome {
-    tracing::warn!(
-        session.id = %run.context.turn.session(),
-        tool = run.call.tool,
-        "the outcome of a tool call is unknown: its worker stopped while it ran"
-    );
-    ToolOutcome::failed(UNKNOWN)
 }

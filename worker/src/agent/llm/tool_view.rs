@@ -40,6 +40,8 @@ pub struct ToolOutcome {
     pub content: Option<Vec<Value>>,
     /// Clients show the text before the content.
     pub shows_text: bool,
+    /// As metrics have it, if it did not just succeed or fail.
+    pub kind: Option<&'static str>,
 }
 
 impl ToolOutcome {
@@ -57,7 +59,13 @@ impl ToolOutcome {
             is_error: true,
             content: Some(Vec::new()),
             shows_text: true,
+            kind: None,
         }
+    }
+
+    pub fn of_kind(mut self, kind: &'static str) -> Self {
+        self.kind = Some(kind);
+        self
     }
 
     pub fn showing(mut self, content: Vec<Value>) -> Self {

@@ -4,13 +4,31 @@
 use std::collections::VecDeque;
 
 use super::model::{AssistantMessage, AssistantPart, MessagePart, ModelMessage, ModelStop};
+use super::spending::UsedSoFar;
 use super::step_mark::{ShownTexts, StepMark};
+use crate::agent::StopReason;
 
 #[derive(Clone, Debug, Default)]
 pub struct TurnRecord {
     pub user: Vec<MessagePart>,
+    /// The user's command was replaced by a prompt of an MCP server.
+    pub expanded: bool,
+    /// It has said its last words.
+    pub closed: Option<StopReason>,
+    /// The tool call that shows a compaction under way.
+    pub compaction: Option<String>,
+    /// There was one in this turn.
+    pub compacted: bool,
+    /// By its steps until now.
+    pub used: UsedSoFar,
     pub steps: Vec<StepRecord>,
+    /// The first steps, which there was no room for.
+    pub forgotten: usize,
 }
+
+/// Whatever their size.
+const KEPT_STEPS: usize = 2;
+const OUTPUT_FORGOTTEN: &str = "[This output was left out to save space.]";
 
 #[derive(Clone, Debug, Default)]
 pub struct StepRecord {
@@ -48,6 +66,8 @@ pub struct CallRecord {
     pub terminal: Option<String>,
     /// Questions that an earlier run of the turn has asked for it, in their order.
     pub asked: VecDeque<AskedQuestion>,
+    /// Questions during the call that ended with the worker that asked them.
+    pub asides: Vec<String>,
     pub result: Option<CallResultRecord>,
 }
 
@@ -122,6 +142,18 @@ impl StepRecord {
         self.finish(message, stop);
     }
 
+    /// In bytes, about.
+    fn size(&self) -> usize {
+        let parts = self.finished.iter().flat_map(|it| &it.message.parts);
+        let said = parts.map(|part| match part {
+            AssistantPart::Text(text) | AssistantPart::Reasoning { text, .. } => text.len(),
+            // The call has them, too.
+            AssistantPart::ToolCall { arguments, .. } => 2 * arguments.len(),
+        });
+        let outputs = self.calls.iter().map(CallRecord::output_size);
+        self.said.len() + said.sum::<usize>() + outputs.sum::<usize>()
+    }
+
     /// The messages of this step, and what their size is.
     fn messages(&self) -> Vec<ModelMessage> {
         let Some(finished) = &self.finished else {
@@ -159,6 +191,28 @@ impl CallRecord {
         }
     }
 
+    fn output_size(&self) -> usize {
+        let result = self.result.as_ref();
+        let content = result.into_iter().flat_map(|it| &it.content);
+        let sizes = content.map(|part| match part {
+            MessagePart::Text(text) => text.len(),
+            MessagePart::Image { data, .. } => data.len(),
+        });
+        sizes.sum()
+    }
+
+    /// Returns how many bytes less it is.
+    fn forget_output(&mut self) -> usize {
+        let before = self.output_size();
+        match &mut self.result {
+            Some(result) if before > 2 * OUTPUT_FORGOTTEN.len() => {
+                result.content = vec![MessagePart::Text(OUTPUT_FORGOTTEN.into())];
+                before - OUTPUT_FORGOTTEN.len()
+            }
+            _ => 0,
+        }
+    }
+
     pub fn was_asked(&self, method: &str) -> bool {
         self.asked.iter().any(|asked| asked.method == method)
     }
@@ -174,6 +228,28 @@ impl TurnRecord {
         self.steps.last_mut().expect("there is one now")
     }
 
+    /// Keeps the turn within so many bytes: first its oldest outputs are forgotten, then its oldest
+    /// steps. The model would not be told them either.
+    pub fn bound(&mut self, most: usize) {
+        let mut bytes: usize = self.steps.iter().map(StepRecord::size).sum();
+        let last = self.steps.len().saturating_sub(1);
+        for call in self.steps[..last].iter_mut().flat_map(|it| &mut it.calls) {
+            if bytes <= most {
+                return;
+            }
+            bytes -= call.forget_output();
+        }
+        while bytes > most && self.steps.len() > KEPT_STEPS {
+            bytes -= self.steps.remove(0).size();
+            self.forgotten += 1;
+        }
+    }
+
+    /// Steps that there were, also those that are forgotten.
+    pub fn step_count(&self) -> usize {
+        self.steps.len() + self.forgotten
+    }
+
     pub fn call(&mut self, shown_id: &str) -> Option<&mut CallRecord> {
         let steps = self.steps.iter_mut().rev();
         let mut calls = steps.flat_map(|step| &mut step.calls);
@@ -182,9 +258,57 @@ impl TurnRecord {
 
     /// The turn as a model is told it.
     pub fn messages(&self) -> Vec<ModelMessage> {
-        let user = ModelMessage::User(self.user.clone());
+        let mut said = self.user.clone();
+        if self.forgotten > 0 {
+            let note = format!("[{} steps of this turn were left out.]", self.forgotten);
+            said.push(MessagePart::Text(note));
+        }
+        let user = ModelMessage::User(said);
         let user = (!self.user.is_empty()).then_some(user).into_iter();
         user.chain(self.steps.iter().flat_map(StepRecord::messages))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(number: usize, output: usize, arguments: usize) -> StepRecord {
+        let mut step = StepRecord::new(number.to_string());
+        let call = AssistantPart::ToolCall {
+            id: "c".into(),
+            name: "look".into(),
+            arguments: "x".repeat(arguments),
+        };
+        let message = AssistantMessage { parts: vec![call] };
+        step.finish(message, ModelStop::ToolCalls);
+        step.calls[0].result = Some(CallResultRecord {
+            content: vec![MessagePart::Text("y".repeat(output))],
+            is_error: false,
+        });
+        step
+    }
+
+    #[test]
+    fn a_turn_without_end_stays_within_its_bytes() {
+        let mut turn = TurnRecord {
+            user: vec![MessagePart::Text("Go".into())],
+            ..TurnRecord::default()
+        };
+        for number in 0..1000 {
+            let arguments = if number < 500 { 10 } else { 3_000 };
+            turn.steps.push(step(number, 5_000, arguments));
+            turn.bound(20_000);
+            let bytes: usize = turn.steps.iter().map(StepRecord::size).sum();
+            assert!(bytes <= 20_000, "{bytes} at {number}");
+            assert_eq!(turn.step_count(), number + 1);
+        }
+        let told = format!("{:?}", turn.messages());
+        assert!(told.contains(&format!("[{} steps of this turn", turn.forgotten)));
+        assert!(
+            told.contains(&"y".repeat(5_000)),
+            "the last output is there"
+        );
     }
 }

@@ -33,6 +33,11 @@ pub(super) enum ScriptDirective {
     Bound,
     Servers,
     Mcp(String),
+    Call {
+        server: String,
+        tool: String,
+        arguments: String,
+    },
     Stop(StopReason),
     Update(Box<RawValue>),
     Echo(String),
@@ -104,6 +109,17 @@ fn parse(line: &str) -> Result<ScriptDirective, Failure> {
         "/bound" => ScriptDirective::Bound,
         "/servers" => ScriptDirective::Servers,
         "/mcp" => ScriptDirective::Mcp(rest.to_owned()),
+        "/call" => {
+            let (server, rest) = pair();
+            let (tool, arguments) = rest
+                .split_once(char::is_whitespace)
+                .unwrap_or((rest.as_str(), "{}"));
+            ScriptDirective::Call {
+                server,
+                tool: tool.to_owned(),
+                arguments: arguments.trim().to_owned(),
+            }
+        }
         "/stop" => ScriptDirective::Stop(stop(rest)?),
         "/update" => ScriptDirective::Update(update(rest)?),
         _ => ScriptDirective::Echo(line.to_owned()),

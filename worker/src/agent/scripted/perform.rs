@@ -77,6 +77,11 @@ impl ScriptedConversation {
             }
             ScriptDirective::Servers => say(turn, ordinal, &self.servers.said).await,
             ScriptDirective::Mcp(name) => tools(turn, ordinal, name, &self.servers).await?,
+            ScriptDirective::Call {
+                server,
+                tool,
+                arguments,
+            } => call(turn, ordinal, &self.servers, server, tool, arguments).await?,
             ScriptDirective::Update(update) => turn.update(update).await,
             ScriptDirective::Stop(reason) => return Ok(Some(*reason)),
             ScriptDirective::Read(path) => read(turn, ordinal, path).await?,
@@ -313,6 +318,38 @@ async fn tools(
     let text = match reply["error"]["message"].as_str() {
         Some(error) => format!("{name} answers with an error: {error} "),
         None => format!("tools of {name}: {} ", tools.join(", ")),
+    };
+    say(turn, ordinal, &text).await;
+    Ok(())
+}
+
+/// Calls a tool of such a server, and says what it answers.
+async fn call(
+    turn: &Turn,
+    ordinal: u64,
+    servers: &ScriptedServers,
+    name: &str,
+    tool: &str,
+    arguments: &str,
+) -> Result<(), Failure> {
+    let Some(server) = servers.in_client.get(name) else {
+        let text = format!("no MCP server {name:?} in the client ");
+        say(turn, ordinal, &text).await;
+        return Ok(());
+    };
+    let arguments: Value = serde_json::from_str(arguments)
+        .map_err(|_| Failure::invalid_params("/call SERVER TOOL JSON: the last is no JSON"))?;
+    let params = json!({
+        "serverId": server, "requestId": format!("call-{ordinal}"), "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments },
+    });
+    let reply: Value = read_reply(&turn.request(Method::McpMessage.name(), params).await?)?;
+    let text = match reply["error"]["message"].as_str() {
+        Some(error) => format!("{tool} fails: {error} "),
+        None => {
+            let said = reply["result"]["content"][0]["text"].as_str();
+            format!("{tool} says {} ", said.unwrap_or_default())
+        }
     };
     say(turn, ordinal, &text).await;
     Ok(())

@@ -199,6 +199,7 @@ mod tests {
         };
         let echo = |text: &str| Event::Echo {
             by: connection.clone(),
+            at: None,
             message: compose::update("s", said("user_message_chunk", text)),
         };
         let update = |text: &str| Event::Update {

@@ -61,7 +61,7 @@ impl UrlPattern {
 
     /// Whether a host may have this address. A name that is given in full may be a neighbour's;
     /// what is neither public nor private has to be listed as what it is.
-    pub(super) fn admits(&self, address: IpAddr) -> bool {
+    pub(in crate::mcp) fn admits(&self, address: IpAddr) -> bool {
         match &self.host {
             HostPattern::Any | HostPattern::Under(_) => reach(address) == AddressReach::Public,
             HostPattern::Name(_) => reach(address) <= AddressReach::Private,

@@ -1,15 +1,25 @@
 //! Who may be told more, and how operators say so.
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::call;
 use crate::stdio::{Visit, served};
+use crate::support::http::Client;
 use crate::support::process::baton;
 
 /// What the actor gives back of a prompt's `_meta`, and what it answers to a method of its own.
 async fn passes(arguments: &[&str]) -> (Value, Value) {
     let baton = served("", arguments).await;
-    let visit = Visit::begin(&baton.url()).await;
+    // Of its own: a confined session may not reach the administrator's token, which is below /tmp if
+    // the sources are.
+    let directory = TempDir::new().expect("a temporary directory");
+    let client = Client::initialize(&baton.url()).await;
+    let new = json!({ "cwd": directory.path(), "mcpServers": [] });
+    let opened = call(&client, "0", "session/new", new).await;
+    let session = opened["result"]["sessionId"].as_str();
+    let session = session.unwrap_or_else(|| panic!("{opened}")).to_owned();
+    let visit = Visit::of(client, session).await;
     let text = json!({ "type": "text", "text": "say x" });
     let meta =
         json!({ "example": { "big": 9_007_199_254_740_993_u64 }, "other": 1, "baton/bound": 1 });

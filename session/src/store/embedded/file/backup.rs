@@ -96,7 +96,7 @@ impl BackupSnapshot {
 
 impl DatabaseFiles {
     /// All that a backup has. How often this directory was forced to the disk is its own affair.
-    fn keyspaces(&self) -> [&Keyspace; 11] {
+    pub(super) fn keyspaces(&self) -> [&Keyspace; 11] {
         [
             &self.sessions,
             &self.outboxes,

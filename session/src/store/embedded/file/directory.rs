@@ -331,7 +331,7 @@ fn check_format(path: &Path, text: &str) -> Result<u32, DirectoryError> {
     }
 }
 
-fn journals(of: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn journals(of: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(of)? {
         let path = entry?.path();

@@ -54,11 +54,14 @@ impl StoredSession {
         if self.standing == SessionStatus::Closed && !command.kind.reaches_closed() {
             return EnqueueOutcome::Closed;
         }
-        let has_work = self.lease.is_some() || !self.inbox.is_empty();
+        // What runs is in the inbox until its end. One that only stays with its last worker has no
+        // work.
+        let has_work = !self.inbox.is_empty();
         match request.takes {
             InboxAdmission::Anything => {}
             InboxAdmission::MoreWork if has_work => {}
-            InboxAdmission::MoreWork | InboxAdmission::Repetitions => {
+            InboxAdmission::AtRest(head) if head == self.head && self.inbox.is_empty() => {}
+            InboxAdmission::MoreWork | InboxAdmission::Repetitions | InboxAdmission::AtRest(_) => {
                 return EnqueueOutcome::Barred;
             }
         }

@@ -9,6 +9,7 @@ use crate::id::{ConnectionId, SessionId};
 use crate::revocation::Revocation;
 use crate::store::Signal;
 use crate::store::redis::keys::RedisKeys;
+use crate::store::redis::reply;
 
 pub(super) fn signal(data: Vec<Value>) -> Option<Signal> {
     let mut data = data.into_iter();
@@ -47,6 +48,15 @@ pub(super) fn signal(data: Vec<Value>) -> Option<Signal> {
             })
         }
         b'I' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Inbox),
+        b'C' => {
+            let mut parts = payload.splitn(3, |byte| *byte == b'\n');
+            let session = SessionId::parse(std::str::from_utf8(parts.next()?).ok()?)?;
+            let id = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
+            let entry = payload.slice_ref(parts.next()?);
+            let queued = reply::entry_of(id, entry).ok()?;
+            Some(Signal::Command(session, Box::new(queued)))
+        }
+        b'H' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Handed),
         b'R' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Ready),
         b'V' => Revocation::from_text(std::str::from_utf8(&payload).ok()?).map(Signal::Revoked),
         _ => None,
