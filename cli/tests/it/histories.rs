@@ -399,7 +399,11 @@ async fn what_goes_out_to_claude_code_comes_back_as_it_was() {
     let own = client.new_session().await;
     let id = json!("1");
     let mut turn = client
-        .one_shot(prompt(id.clone(), &own, "/think hm\n/tool\n/count 3"))
+        .one_shot(prompt(
+            id.clone(),
+            &own,
+            "/title Mine\n/think hm\n/tool\n/count 3",
+        ))
         .await;
     turn.response(&id).await;
     for session in [id_of(&brought, ""), &own] {
