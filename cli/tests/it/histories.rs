@@ -162,7 +162,7 @@ async fn a_conversation_is_shown_with_all_that_was_in_it() {
     }
     let list = listed(&baton.url());
     assert_eq!(list[0]["title"], "About a.txt");
-    assert_eq!(list[0]["updatedAt"], "2026-05-01T10:00:25.000Z");
+    assert_eq!(list[0]["updatedAt"], "2026-05-01T10:00:23.000Z");
     // In words for people, beside the ids.
     let arguments = [
         "import",
@@ -318,24 +318,24 @@ async fn an_import_tells_nobody_about_others_and_takes_only_what_is_whole() {
         (turn("no head"), "line 1: the head of a session comes first"),
         ("{}\n".into(), "line 1: not a line of a history"),
         (
-            head("b", "", None) + "\"begin\"\n",
+            head("b1", "", None) + "\"begin\"\n",
             "the last turn of a session has no end",
         ),
         (
-            head("b", "", None) + "\"begin\"\n\"begin\"\n",
+            head("b2", "", None) + "\"begin\"\n\"begin\"\n",
             "the turn before has no end",
         ),
         (
-            head("b", "", None) + "{\"end\":{\"stopReason\":\"end_turn\"}}\n",
+            head("b3", "", None) + "{\"end\":{\"stopReason\":\"end_turn\"}}\n",
             "no turn has begun",
         ),
         (
-            head("b", "", None) + &update("user_message_chunk"),
+            head("b4", "", None) + &update("user_message_chunk"),
             "words of the user",
         ),
-        (head("b", "", None) + "{\"update\":5}\n", "no update"),
+        (head("b5", "", None) + "{\"update\":5}\n", "no update"),
         (
-            head("b", "x", Some(("y", 1))),
+            head("b6", "x", Some(("y", 1))),
             "the branch that this one leaves is not there",
         ),
         (
@@ -344,11 +344,11 @@ async fn an_import_tells_nobody_about_others_and_takes_only_what_is_whole() {
         ),
         (head(&"x".repeat(300), "", None), "source is 300 bytes long"),
         (
-            head("b", "", None).replace("/tmp", "tmp"),
+            head("b7", "", None).replace("/tmp", "tmp"),
             "is no absolute path here",
         ),
         (
-            head("b", "", None).replace("/tmp", "/a\\u0000b"),
+            head("b8", "", None).replace("/tmp", "/a\\u0000b"),
             "is no absolute path here",
         ),
     ] {
@@ -399,7 +399,11 @@ async fn what_goes_out_to_claude_code_comes_back_as_it_was() {
     let own = client.new_session().await;
     let id = json!("1");
     let mut turn = client
-        .one_shot(prompt(id.clone(), &own, "/think hm\n/tool\n/count 3"))
+        .one_shot(prompt(
+            id.clone(),
+            &own,
+            "/title Mine\n/think hm\n/tool\n/count 3",
+        ))
         .await;
     turn.response(&id).await;
     for session in [id_of(&brought, ""), &own] {

@@ -62,6 +62,7 @@ pub fn write(archive: &mut ArchiveReader<'_, impl BufRead>, out: &mut dyn Write)
         cwd: head.cwd,
         updated: times::text(head.updated / 1000),
         last: None,
+        last_at: String::new(),
         used: HashSet::new(),
         open: None,
         calls: BTreeMap::new(),
@@ -116,6 +117,7 @@ struct ClaudeFile<'a> {
     updated: String,
     /// The line that the next one hangs on.
     last: Option<String>,
+    last_at: String,
     used: HashSet<String>,
     open: Option<OpenMessage>,
     /// Calls without a result: a model takes a result only right after its call.
@@ -184,6 +186,7 @@ impl ClaudeFile<'_> {
             line.extend(fields);
         }
         self.last = Some(mark.uuid.clone());
+        self.last_at.clone_from(&mark.at);
         self.line(&line)
     }
 
@@ -403,7 +406,7 @@ impl ClaudeFile<'_> {
         };
         let mark = LineMark {
             uuid: self.free(uuid_of(&format!("{last} stopped"))),
-            at: self.updated.clone(),
+            at: self.last_at.clone(),
             model: String::new(),
         };
         self.user_line(&mark, vec![text_block("[Request interrupted by user]")])

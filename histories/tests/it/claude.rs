@@ -282,9 +282,12 @@ fn damage_is_told_by_line_and_the_rest_comes_through() {
             "user: after a gap",
             "agent: still here",
             "user: no id",
-            "user: below something unknown",
-            "user: an odd id",
         ]
+    );
+    let words = file.all_words("ft");
+    assert_eq!(
+        words[4..],
+        ["user: below something unknown", "user: an odd id"]
     );
     assert_eq!(
         file.all_words("k1"),

@@ -124,7 +124,7 @@ fn its_lines_are_those_that_claude_code_writes() {
     assert_eq!(nodes[1]["timestamp"], "2026-05-01T10:00:04.000Z");
     // A folder is a name, whatever the directory is.
     assert_eq!(folder_name("/home/me/my project"), "-home-me-my-project");
-    assert_eq!(folder_name("/../../etc/\u{1b}x\n"), "--------etc--x-");
+    assert_eq!(folder_name("/../../etc/\u{1b}x\n"), "-------etc--x-");
 }
 
 #[test]
