@@ -10,6 +10,7 @@ use baton_session::cursor::Cursor;
 use baton_session::id::{ConnectionId, SessionId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::stream::one_shot::FollowedRequest;
 
@@ -87,8 +88,17 @@ impl FollowedCall {
 
     pub fn parse(event_id: &str) -> Option<(Self, Cursor)> {
         let (call, seen) = event_id.split_once('~')?;
-        Some((decode(call)?, seen.parse().ok()?))
+        let call: Self = decode(call)?;
+        // They are written into answers as they are.
+        let in_form = is_id(&call.id) && call.progress.as_deref().is_none_or(is_id);
+        in_form.then_some((call, seen.parse().ok()?))
     }
+}
+
+/// A number or a string, and nothing around it.
+fn is_id(text: &str) -> bool {
+    let value = serde_json::from_str(text);
+    text.trim() == text && matches!(value, Ok(Value::Number(_) | Value::String(_)))
 }
 
 fn encode(value: &impl Serialize) -> String {
@@ -130,6 +140,18 @@ mod tests {
             let event_id = call.event_id(seen);
             assert!(event_id.is_ascii() && !event_id.contains(char::is_whitespace));
             assert_eq!(FollowedCall::parse(&event_id), Some((call, seen)));
+        }
+        for made_up in ["1,\"result\":{}", "7\n", "\"a", "{}", ""] {
+            for (id, progress) in [(made_up, None), ("7", Some(made_up.into()))] {
+                let call = FollowedCall {
+                    turn: turn.clone(),
+                    id: id.into(),
+                    progress,
+                    throw_away: false,
+                };
+                let event_id = call.event_id(Cursor::live(44, Nonce(9)));
+                assert_eq!(FollowedCall::parse(&event_id), None, "{made_up}");
+            }
         }
         for wrong in ["", "~1.0", "a~1.0", &"A".repeat(MAX_NAME + 1)] {
             assert!(FollowedCall::parse(wrong).is_none() && TurnReference::parse(wrong).is_none());
