@@ -22,9 +22,11 @@ local found = {}
 local function say(key, what) found[#found + 1] = key .. ' ' .. what end
 for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
   local prefix, kind, name = string.match(key, '^(.-}:)(%a+):?(.*)$')
-  -- With a colon: which workers have room.
-  if kind == 'due' and not string.find(name, ':', 1, true) then
-    say(key, 'still has ' .. table.concat(redis.call('ZRANGE', key, 0, -1), ' '))
+  if kind == 'due' then
+    -- With a colon: which workers have room.
+    if not string.find(name, ':', 1, true) then
+      say(key, 'still has ' .. table.concat(redis.call('ZRANGE', key, 0, -1), ' '))
+    end
   elseif kind == 's' then
     local m = redis.call('HMGET', key, 'own', 'run', 'pend', 'wk')
     if m[1] ~= '' then say(key, 'is owned by ' .. (m[4] or '?')) end
@@ -72,7 +74,7 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
   elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'came' and kind ~= 'z' \
                              and kind ~= 'v'
-    and kind ~= 'store' then
+    and kind ~= 'store' and prefix ~= 'baton:{reports}:' then
     say(key, 'is unknown')
   end
 end
