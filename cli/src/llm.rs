@@ -47,7 +47,7 @@ pub struct LlmOptions {
         help_heading = LLM
     )]
     llm_model: Vec<String>,
-    /// File in TOML with several endpoints and models, prices, limits and rules for tools
+    /// TOML file: endpoints, models, prices, limits, rules
     ///
     /// See the page about the agent. It takes the place of --llm-url, --llm-model, --llm-protocol,
     /// --llm-dialect and --llm-key-file; what it does not say is left to the other options.

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,6 @@ pub struct Demonstration {
     pub store: Arc<dyn Store>,
     redis: Child,
     workers: Arc<Mutex<HashMap<String, Child>>>,
-    dir: PathBuf,
     stop: CancellationToken,
 }
 
@@ -77,13 +76,12 @@ impl Demonstration {
             store: Arc::new(baton_session::store::MemoryStore::default()),
             redis,
             workers: Arc::default(),
-            dir,
             stop: CancellationToken::new(),
         };
         demo.store = tokio::time::timeout(REDIS_STARTS, connect(&url))
             .await
             .map_err(|_| anyhow!("the demonstration's Redis does not answer"))??;
-        let file = demo.dir.join("url");
+        let file = dir.join("url");
         fs::write(&file, url)?;
         for _ in 0..WORKERS {
             demo.workers.locked().extend([start_worker(&file)?]);
@@ -110,9 +108,8 @@ impl Drop for Demonstration {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = self.redis.kill();
+        drop(self.redis.stdin.take());
         let _ = self.redis.wait();
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -158,27 +155,34 @@ fn start_worker(file: &Path) -> anyhow::Result<(String, Child)> {
     Ok((id, child))
 }
 
+/// The parent of Redis. It waits for the end of its input, which comes when this process ends,
+/// however that happens; then it ends Redis, and removes the directory.
+const REDIS_PARENT: &str = "redis-server \"$1/redis.conf\" & cat; kill -9 $!; rm -rf -- \"$1\"";
+
 /// Its password is in neither the command line nor the environment.
 fn start_redis(dir: &Path) -> anyhow::Result<(Child, String)> {
+    let version = Command::new("redis-server").arg("--version").output();
+    version.context(
+        "--demo starts a Redis of its own, and there is no redis-server: install it, or leave \
+         --demo out",
+    )?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let password = random_text(32);
-    let mut redis = Command::new("redis-server")
-        .arg("-")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context(
-            "--demo starts a Redis of its own, and there is no redis-server: install it, or leave \
-             --demo out",
-        )?;
     let settings = format!(
         "port {port}\nbind 127.0.0.1\nsave \"\"\nappendonly no\nmaxmemory-policy noeviction\n\
          requirepass {password}\ndir {}\n",
         dir.display()
     );
-    let mut stdin = redis.stdin.take().context("it reads its settings")?;
-    stdin.write_all(settings.as_bytes())?;
-    drop(stdin);
-    Ok((redis, format!("redis://:{password}@127.0.0.1:{port}")))
+    fs::write(dir.join("redis.conf"), settings)?;
+    let parent = Command::new("sh")
+        .args(["-c", REDIS_PARENT, "sh"])
+        .arg(dir)
+        // A Ctrl-C in the terminal is for us: it would end the shell before Redis.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("the demonstration's Redis cannot start")?;
+    Ok((parent, format!("redis://:{password}@127.0.0.1:{port}")))
 }

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 use super::Visit;
 use crate::auth::{A, B};
+use crate::stdio::{descendants, is_gone};
 use crate::support::{Cluster, Served, until};
 
 /// Two gateways and two workers; `key:alice` with A is an administrator, `key:bob` with B is not.
@@ -158,6 +159,18 @@ async fn nobody_else_sees_or_steers_anything() {
 async fn a_demonstration_kills_a_worker_and_nothing_is_lost() {
     let demo = Served::start_with(&["--ephemeral", "--demo"]).await;
     Visit::start("demo.mjs", &demo.url(), "").passes().await;
+}
+
+#[tokio::test]
+async fn the_processes_of_a_demonstration_that_is_killed_end() {
+    let mut demo = Served::start_with(&["--ephemeral", "--demo"]).await;
+    let processes = descendants(&demo.process.id().to_string());
+    // Two workers, Redis and its parent.
+    assert!(processes.len() >= 4, "{processes:?}");
+    demo.process.kill();
+    for process in processes {
+        is_gone(&process).await;
+    }
 }
 
 #[test]
