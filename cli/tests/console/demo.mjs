@@ -11,7 +11,7 @@ await run({
     await send(page, '/count 400 delay=25');
     await hears(page, 'chunk 20 of 400');
     await page.click('.tab-connection');
-    await page.waitForFunction(() => document.getElementById('worker').innerText !== 'not told');
+    await page.waitForFunction(() => !['not told', undefined].includes(document.getElementById('worker')?.innerText));
     check((await shown('gateway')).startsWith('gateway-'), 'the gateway has a name', await shown('gateway'));
     const first = await shown('worker');
     await page.waitForSelector('#token');
@@ -19,7 +19,7 @@ await run({
     await accessible(page, 'the connection panel');
     await picture(page, 'connection-demo-light');
     await page.click('#kill');
-    await page.waitForFunction((name) => !document.getElementById('worker').innerText.startsWith(name), first, { timeout: 45000 });
+    await page.waitForFunction((name) => document.getElementById('worker')?.innerText.startsWith(name) === false, first, { timeout: 45000 });
     await page.click('.tab-talk');
     await hears(page, 'chunk 400 of 400');
     await idle(page);
@@ -28,7 +28,7 @@ await run({
   async 'what was killed is there again, and operators see it'() {
     await page.click('.tab-operators');
     await page.waitForFunction(() => document.querySelectorAll('#processes [data-role="worker"]').length >= 2);
-    await page.waitForFunction(() => /Takeovers\s*[1-9]/.test(document.querySelector('.tiles').innerText), null, { timeout: 45000 });
+    await page.waitForFunction(() => /Takeovers\s*[1-9]/.test(document.querySelector('.tiles')?.innerText), null, { timeout: 45000 });
     check(faults.length === 0, 'faults', faults);
   },
 });
