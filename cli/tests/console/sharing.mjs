@@ -134,7 +134,7 @@ await run({
     await turns[0].hover();
     await (await turns[0].$('.turn-tools button')).click();
     await one.waitForFunction((hash) => location.hash !== hash, await here(two));
-    await hears(one, 'chunk 60 of 400');
+    await hears(one, 'chunk 400 of 400');
     await idle(one);
     same(await chunks(one), upto(400), 'its history');
     check((await said(one)).length < before, 'it ends with the first turn');
