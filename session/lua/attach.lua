@@ -42,6 +42,12 @@ if not again then
   end
   if not observes then
     redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
+    local h = redis.call('HMGET', KEYS[1], 'mcp', 'dirs', 'own', 'wk')
+    local changes = ARGV[10] == '1' and h[1] ~= ARGV[11] or ARGV[12] == '1' and h[2] ~= ARGV[13]
+    -- Before it is changed: a repetition would find no change any more.
+    if changes and h[3] and h[3] ~= '' then
+      redis.call('SPUBLISH', string.match(KEYS[1], '^.-}:') .. 'o:' .. h[4], 'S' .. ARGV[1])
+    end
     if ARGV[10] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[11]) end
     if ARGV[12] == '1' then redis.call('HSET', KEYS[1], 'dirs', ARGV[13]) end
     -- A session that was closed is open again.

@@ -244,6 +244,7 @@ macro_rules! for_each_case {
                 a_post_is_signalled
                 work_wakes_those_who_wait_for_it
                 a_command_wakes_the_holder_and_nobody_else
+                a_holder_hears_of_other_settings_before_what_comes_then
                 a_joined_request_wakes_nobody
                 nothing_is_heard_after_unsubscribing
                 a_topic_can_be_taken_up_again

@@ -2,6 +2,7 @@
 //! that there is something to read.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::command::QueuedCommand;
 use baton_session::sync::MutexExt as _;
@@ -14,6 +15,7 @@ const MOST_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(crate) struct InboxHints {
     heard: Mutex<HeardCommands>,
+    has_new_setup: AtomicBool,
     notify: Notify,
 }
 
@@ -46,6 +48,16 @@ impl InboxHints {
         }
         drop(heard);
         self.notify.notify_one();
+    }
+
+    /// The session has other settings than those with which it was opened here.
+    pub fn note_new_setup(&self) {
+        self.has_new_setup.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    pub fn has_new_setup(&self) -> bool {
+        self.has_new_setup.load(Ordering::Acquire)
     }
 
     pub async fn notified(&self) {

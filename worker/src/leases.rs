@@ -96,7 +96,10 @@ impl HeldLeases {
 
     /// Signals were missed: every inbox has to be read.
     pub fn doubt_inboxes(&self) {
-        self.held().values().for_each(|held| held.inbox.doubt());
+        for held in self.held().values() {
+            held.inbox.doubt();
+            held.inbox.note_new_setup();
+        }
     }
 
     pub fn len(&self) -> usize {

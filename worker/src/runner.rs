@@ -201,6 +201,11 @@ impl Runner {
                     held.inbox.doubt();
                 }
             }
+            Signal::SetupChanged(session) => {
+                if let Some(held) = self.leases.get(&session) {
+                    held.inbox.note_new_setup();
+                }
+            }
             Signal::Command(session, command) => {
                 if let Some(held) = self.leases.get(&session) {
                     held.inbox.hear(*command);

@@ -153,7 +153,11 @@ impl Hub {
                     });
                 }
                 Some(
-                    Signal::Inbox(_) | Signal::Command(..) | Signal::Ready(_) | Signal::Handed(_),
+                    Signal::Inbox(_)
+                    | Signal::Command(..)
+                    | Signal::SetupChanged(_)
+                    | Signal::Ready(_)
+                    | Signal::Handed(_),
                 ) => {}
             }
         }

@@ -8,7 +8,9 @@ use super::scene::{LONG, OVER, Scene, SignalProbe, updates};
 use crate::command::{CommandKind, IdempotencyKey};
 use crate::event::Event;
 use crate::id::LogId;
-use crate::store::{AppendRequest, Claimant, Signal, Store, StreamId, Topic};
+use crate::store::{
+    AppendRequest, AttachParams, Claimant, SessionSetup, Signal, Store, StreamId, Topic,
+};
 
 pub async fn frames_are_signalled_whole_and_in_order(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
@@ -161,6 +163,55 @@ pub async fn a_command_wakes_the_holder_and_nobody_else(store: &Arc<dyn Store>) 
     let signal = ear.next().await;
     assert!(
         matches!(&signal, Signal::Ready(id) if *id == scene.id),
+        "{signal:?}"
+    );
+}
+
+pub async fn a_holder_hears_of_other_settings_before_what_comes_then(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claimant = scene.claimant(LONG);
+    let Claimant { worker, token, .. } = &claimant;
+    scene.try_claim(&claimant).await.unwrap();
+    let inbox = Topic::Inbox(scene.id.partition(), worker.clone());
+    let mut ear = SignalProbe::on(store, &[inbox]).await;
+    let with = |request: &str, servers: &'static str| AttachParams {
+        setup: SessionSetup {
+            mcp_servers: Some(Bytes::from_static(servers.as_bytes())),
+            directories: None,
+        },
+        ..scene.attach(&scene.creator, request)
+    };
+    let is_setup = |signal: &Signal| matches!(signal, Signal::SetupChanged(id) if *id == scene.id);
+    store.attach(&with("1", "[1]")).await.unwrap();
+    let signal = ear.next().await;
+    assert!(is_setup(&signal), "{signal:?}");
+    // The same once more is no change, and neither is who reads along.
+    store.attach(&with("2", "[1]")).await.unwrap();
+    let watch = AttachParams {
+        observe: true,
+        ..with("3", "[3]")
+    };
+    store.attach(&watch).await.unwrap();
+    store.attach(&with("4", "[4]")).await.unwrap();
+    store.enqueue(&scene.prompt("5")).await.unwrap();
+    let signal = ear.next().await;
+    assert!(is_setup(&signal), "{signal:?}");
+    let signal = ear.next().await;
+    assert!(
+        matches!(&signal, Signal::Inbox(id) if *id == scene.id),
+        "{signal:?}"
+    );
+    scene.finish(token).await;
+    // Nobody holds it: who claims it reads what they are.
+    store.attach(&with("6", "[6]")).await.unwrap();
+    scene.try_claim(&claimant).await.unwrap();
+    store
+        .enqueue(&scene.request(scene.command(CommandKind::Cancel, None)))
+        .await
+        .unwrap();
+    let signal = ear.next().await;
+    assert!(
+        matches!(&signal, Signal::Inbox(id) if *id == scene.id),
         "{signal:?}"
     );
 }

@@ -46,6 +46,9 @@ pub enum Signal {
     /// A command for a session that is held here. Unless it follows the last one that was read,
     /// the inbox has more.
     Command(SessionId, Box<QueuedCommand>),
+    /// A session that is held here has other settings from now on. Told before any command that
+    /// came later.
+    SetupChanged(SessionId),
     /// A session wants a worker, and every worker was told.
     Ready(SessionId),
     /// A session wants a worker, and only this one was told.

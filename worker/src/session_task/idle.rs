@@ -28,6 +28,11 @@ impl SessionTask {
                 return Ok(IdleOutcome::Awake);
             }
         }
+        if self.context.inbox.has_new_setup() {
+            // Whatever has come meanwhile is for the next holder, who opens it with these.
+            self.hand_over().await?;
+            return Ok(IdleOutcome::Released);
+        }
         self.out_of_turn.withdraw_all();
         if self.writer.flush(self.conversation.changes(), true).await? {
             return Ok(IdleOutcome::Released);
@@ -70,12 +75,19 @@ impl SessionTask {
         writer.rest();
         loop {
             let idle = self.calls.is_empty();
+            // A program keeps the settings with which it was started, until it is stopped.
+            if idle && !has_agent && self.context.inbox.has_new_setup() {
+                return Ok(false);
+            }
             self.set_idle(idle.then_some(IdleSession { since, has_agent }));
             tokio::select! {
                 biased;
                 _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
                 _ = self.context.stop.cancelled() => return Ok(true),
                 _ = self.context.inbox.notified() => {
+                    if idle && !has_agent && self.context.inbox.has_new_setup() {
+                        return Ok(false);
+                    }
                     self.read_news().await?;
                     if !self.queue.is_empty() {
                         return Ok(true);

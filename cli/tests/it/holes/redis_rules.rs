@@ -200,7 +200,19 @@ fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
             .unwrap_or_default()
             .replace("{tag}", "{???}")
     };
-    let documented: Names = shapes.iter().map(kind).collect();
+    let shapes: Names = shapes.iter().map(kind).collect();
+    // Rules are for beginnings.
+    let is_covered = |name: &str| {
+        let begins = |other: &String| other != name && other.ends_with(':');
+        shapes
+            .iter()
+            .any(|other| begins(other) && name.starts_with(other.as_str()))
+    };
+    let documented: Names = shapes
+        .iter()
+        .filter(|name| !is_covered(name))
+        .cloned()
+        .collect();
     assert!(documented.len() > 20, "{documented:?}");
     let allowed = |role: &str| -> Names {
         let rules = rules(role);

@@ -185,7 +185,7 @@ fn every_command_on_the_pages_has_options_that_exist() {
         });
         for option in words.iter().filter(|word| word.starts_with("--")) {
             let option = option.split('=').next().unwrap_or_default();
-            let known = help.split([' ', '\n', ',']).any(|word| word == option);
+            let known = help.split([' ', '\n', ',', '[']).any(|word| word == option);
             assert!(known, "{words:?}: there is no {option}");
         }
     }

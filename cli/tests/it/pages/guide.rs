@@ -12,7 +12,7 @@ use super::markdown::shell_commands;
 use super::{project, read};
 
 /// The beginning of each command, the file that has it run, and a word by which it is found there.
-const RUN: [(&str, &str, &str); 31] = [
+const RUN: [(&str, &str, &str); 37] = [
     ("make run", HERE, "fn make_run_builds_and_serves"),
     ("make test", ".ci/run", "make test"),
     ("target/quick/baton chat", HERE, "fn one_process_serves"),
@@ -99,12 +99,36 @@ const RUN: [(&str, &str, &str); 31] = [
         "cli/tests/it/llm.rs",
         "async fn staged",
     ),
+    (
+        "baton gateway --auth jwt --auth-issuer",
+        "cli/tests/it/console/logins.rs",
+        "--auth-oidc-client",
+    ),
+    (
+        "baton serve --demo",
+        "cli/tests/it/console/operators.rs",
+        "fn a_demonstration_kills_a_worker",
+    ),
+    ("baton sessions import --from", HISTORIES, "fn baton_import"),
+    ("baton sessions export ID --to", HISTORIES, "fn exported"),
+    // What the other tools write is converted in the tests of their formats.
+    (
+        "goose session export",
+        "histories/tests/it/documents.rs",
+        "goose",
+    ),
+    (
+        "opencode export",
+        "histories/tests/it/documents.rs",
+        "opencode",
+    ),
     ("baton doctor", "cli/tests/it/doctor.rs", "fn doctor"),
     ("baton agents", "cli/tests/it/pages/agents.rs", "agents"),
 ];
 
 const HERE: &str = "cli/tests/it/pages/guide.rs";
 const COMMANDS: &str = "cli/tests/it/pages/commands.rs";
+const HISTORIES: &str = "cli/tests/it/histories.rs";
 const NEWCOMER: &str = "cli/tests/it/newcomer.rs";
 const CLUSTER: &str = "fn the_five_commands_of_the_front_page";
 const CURL: &str = "fn the_documented_requests_stream_a_whole_turn";

@@ -15,7 +15,7 @@ use crate::store::{
     AdoptRequest, AgentCard, AttachOutcome, AttachParams, Attachment, ClaimToken, Claimant,
     EnqueueOutcome, EnqueueRequest, ForkOutcome, ForkRequest, GatewayStore, LastWritten,
     ListRequest, NewSession, OpenedStream, PostOutcome, PrincipalUsage, Result, STREAM_TTL,
-    SeenPosition, SessionRecord, SessionSummary, Signal, StreamId, StreamTouch,
+    SeenPosition, SessionRecord, SessionSummary, Signal, StreamId, StreamTouch, Topic,
 };
 
 #[async_trait]
@@ -111,7 +111,10 @@ impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
             let Some(session) = state.session(&self.backend, id)? else {
                 return Ok(AttachOutcome::NotFound);
             };
+            let setup = session.setup.clone();
             let outcome = session.attach(request);
+            let holder = session.lease.as_ref().filter(|_| session.setup != setup);
+            let holder = holder.map(|lease| lease.worker.clone());
             if matches!(outcome, AttachOutcome::Done(_)) {
                 let log = LogId::Session(id.clone());
                 let before = session.use_now();
@@ -120,6 +123,10 @@ impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
                 self.save(&[StoreChange::Session(id, session), used])?;
                 let signal = Signal::Attached(id.clone(), request.connection.clone());
                 self.announce_log(log, signal);
+                if let Some(holder) = holder {
+                    let topic = Topic::Inbox(id.partition(), holder);
+                    self.announce(topic, Signal::SetupChanged(id.clone()));
+                }
             }
             Ok(outcome)
         })

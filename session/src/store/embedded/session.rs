@@ -76,7 +76,7 @@ pub struct StoredSession {
     closed_by: Option<ConnectionId>,
     /// Replaces values of the params; set by loads, resumes and forks.
     #[serde(default)]
-    setup: SessionSetup,
+    pub setup: SessionSetup,
     #[serde(default)]
     usage: Bytes,
     #[serde(default)]

@@ -48,6 +48,7 @@ pub(super) fn signal(data: Vec<Value>) -> Option<Signal> {
             })
         }
         b'I' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Inbox),
+        b'S' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::SetupChanged),
         b'C' => {
             let mut parts = payload.splitn(3, |byte| *byte == b'\n');
             let session = SessionId::parse(std::str::from_utf8(parts.next()?).ok()?)?;
