@@ -158,6 +158,85 @@ const OPERATIONS: &[ApiOperation] = &[
         status: "204",
         ..READ
     },
+    ApiOperation {
+        path: "/v1/caller",
+        summary: "What the caller may do here",
+        answer: &[(JSON, "Caller")],
+        ..READ
+    },
+    ApiOperation {
+        path: "/v1/sessions/{id}/worker",
+        summary: "The worker that holds a session now",
+        answer: &[(JSON, "HoldingWorker")],
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/shares",
+        summary: "A link by which others may watch a session",
+        body: Some((JSON, "ShareRequest")),
+        answer: &[(JSON, "Share")],
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/shares/open",
+        summary: "Exchanges what a link has for cookies",
+        body: Some((JSON, "ShareToken")),
+        answer: &[(JSON, "OpenedShare")],
+        ..READ
+    },
+    ApiOperation {
+        path: "/v1/login-methods",
+        summary: "How one gets in",
+        answer: &[(JSON, "LoginMethods")],
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/login/oidc",
+        summary: "Begins a login at the identity provider, for pages of this gateway",
+        answer: &[(JSON, "LoginLocation")],
+        ..READ
+    },
+    ApiOperation {
+        path: "/v1/operator/cluster",
+        summary: "All processes, for administrators",
+        answer: &[(JSON, "Cluster")],
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/operator/drain",
+        summary: "Stops a process in order",
+        body: Some((JSON, "DrainProcess")),
+        status: "202",
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/operator/revoke",
+        summary: "Revokes a session, a connection or a principal",
+        body: Some((JSON, "RevokeSubject")),
+        status: "204",
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/operator/close",
+        summary: "Closes somebody's session",
+        body: Some((JSON, "CloseSession")),
+        status: "202",
+        ..READ
+    },
+    ApiOperation {
+        method: "post",
+        path: "/v1/demo/kill",
+        summary: "With serve --demo: kills the worker that holds a session",
+        body: Some((JSON, "KillWorker")),
+        answer: &[(JSON, "HoldingWorker")],
+        ..READ
+    },
 ];
 
 pub fn document() -> Value {

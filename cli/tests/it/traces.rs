@@ -101,6 +101,13 @@ async fn one_trace_leads_to_the_delivered_answer(protocol: &str, arguments: &[&s
     let session = client.new_session().await;
     let elsewhere = client.at(&url(scene.ports[1]));
     let mut stream = elsewhere.session_stream(&session, None).await;
+    // Given up by its worker, so that the prompt needs a claim.
+    for method in ["session/close", "session/resume"] {
+        let params = json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] });
+        let request = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
+        client.post(request).await;
+        stream.response(&json!(method)).await;
+    }
     let (header, trace) = parent('a', true);
     prompt_with(&client, 1, &session, Some(&header), Value::Null).await;
     stream.turn(&json!(1)).await;

@@ -19,6 +19,28 @@ pub fn all() -> Value {
             ("first_id", or_null("string")), ("last_id", or_null("string")),
             ("has_more", flag()),
         ]),
+        "Caller": object(&[
+            ("gateway", text()), ("observe", flag()), ("admin", flag()), ("shared", or_null("string")),
+            ("login", flag()), ("demo", flag()), ("shares", flag()),
+        ]),
+        "HoldingWorker": object(&[("worker", or_null("string"))]),
+        "ShareRequest": object(&[("sessionId", text()), ("expiresIn", whole())]),
+        "Share": object(&[("token", text()), ("expiresAt", moment())]),
+        "ShareToken": object(&[("token", text())]),
+        "OpenedShare": object(&[("sessionId", text()), ("expiresAt", moment())]),
+        "LoginMethods": object(&[("auth", text()), ("provider", or_null("string"))]),
+        "LoginLocation": object(&[("location", text())]),
+        "Cluster": json!({ "type": "object" }),
+        "DrainProcess": object(&[("process", text())]),
+        "RevokeSubject": {
+            "oneOf": [
+                object(&[("session", text())]),
+                object(&[("connection", text())]),
+                object(&[("principal", text())]),
+            ],
+        },
+        "CloseSession": object(&[("session", text()), ("caller", text())]),
+        "KillWorker": object(&[("session", text())]),
         "Model": object(&[
             ("id", text()), ("object", json!({ "const": "model" })), ("created", whole()),
             ("owned_by", text()),

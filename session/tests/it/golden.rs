@@ -173,8 +173,12 @@ async fn every_dump_is_read_by(program: &Path) -> anyhow::Result<()> {
         let store = server.store().await?;
         bounded(check::all(&store, &read_story(&format)?)).await;
     }
+    // Reports of processes, and what these are asked to do, are gone after minutes: no store that is
+    // kept has them.
+    let passing: BTreeSet<String> = ["tag all", "tag orders"].map(str::to_owned).into();
     // A new kind of key or field needs a store that has it.
-    assert_eq!(found, &documented() | &fields());
+    let lasting = &documented() - &passing;
+    assert_eq!(found, &lasting | &fields());
     Ok(())
 }
 
