@@ -20,8 +20,8 @@ pub fn all() -> Value {
             ("has_more", flag()),
         ]),
         "Caller": object(&[
-            ("gateway", text()), ("observe", flag()), ("admin", flag()), ("shared", or_null("string")),
-            ("login", flag()), ("demo", flag()), ("shares", flag()),
+            ("gateway", text()), ("observe", flag()), ("admin", flag()),
+            ("shared", or_null("string")), ("login", flag()), ("demo", flag()), ("shares", flag()),
         ]),
         "HoldingWorker": object(&[("worker", or_null("string"))]),
         "ShareRequest": object(&[("sessionId", text()), ("expiresIn", whole())]),
