@@ -1,5 +1,6 @@
 //! Converted files as a few words a line.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use baton_histories::line::HistoryLine;
@@ -101,7 +102,13 @@ fn update_words(update: &Value) -> String {
             let parts = parts.collect::<Vec<_>>().join("; ");
             format!("result {} {}: {parts}", text("toolCallId"), text("status"))
         }
-        "plan" => format!("plan {}", update["entries"]),
+        "plan" => {
+            // Fields in one order: serde_json keeps that of the text if another crate wants it to.
+            let entries = update["entries"].clone();
+            let entries: Vec<BTreeMap<String, Value>> =
+                serde_json::from_value(entries).expect("entries");
+            format!("plan {}", serde_json::to_string(&entries).expect("JSON"))
+        }
         "notice" => format!("notice {}: {}", text("severity"), text("title")),
         "compaction_update" => {
             format!(
