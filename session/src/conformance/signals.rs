@@ -183,9 +183,8 @@ pub async fn a_holder_hears_of_other_settings_before_what_comes_then(store: &Arc
     };
     let is_setup = |signal: &Signal| matches!(signal, Signal::SetupChanged(id) if *id == scene.id);
     store.attach(&with("1", "[1]")).await.unwrap();
-    let signal = ear.next().await;
-    assert!(is_setup(&signal), "{signal:?}");
-    // The same once more is no change, and neither is who reads along.
+    ear.until(is_setup).await;
+    // The same once more, and somebody who reads along.
     store.attach(&with("2", "[1]")).await.unwrap();
     let watch = AttachParams {
         observe: true,
@@ -194,13 +193,17 @@ pub async fn a_holder_hears_of_other_settings_before_what_comes_then(store: &Arc
     store.attach(&watch).await.unwrap();
     store.attach(&with("4", "[4]")).await.unwrap();
     store.enqueue(&scene.prompt("5")).await.unwrap();
-    let signal = ear.next().await;
-    assert!(is_setup(&signal), "{signal:?}");
-    let signal = ear.next().await;
-    assert!(
-        matches!(&signal, Signal::Inbox(id) if *id == scene.id),
-        "{signal:?}"
-    );
+    // A step that is repeated may tell it again.
+    let mut is_told = false;
+    loop {
+        let signal = ear.next().await;
+        match &signal {
+            Signal::Inbox(id) if *id == scene.id => break,
+            signal => assert!(is_setup(signal), "{signal:?}"),
+        }
+        is_told = true;
+    }
+    assert!(is_told);
 }
 
 pub async fn a_joined_request_wakes_nobody(store: &Arc<dyn Store>) {
