@@ -156,7 +156,7 @@ impl LlmOptions {
         faults
     }
 
-    /// What the file says otherwise.
+    /// Options that the file takes the place of are refused beside it.
     fn of_options_alone(&self) -> Vec<String> {
         let given = [
             ("--llm-url", self.llm_url.is_some()),

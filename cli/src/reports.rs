@@ -8,7 +8,7 @@ use baton_session::report::{self, ReportTask};
 use baton_session::store::Store;
 use serde_json::Value;
 
-/// What is the same for all roles.
+/// Names a process in its reports, whatever its role.
 pub struct ProcessIdentity {
     pub process: String,
     pub role: &'static str,

@@ -109,7 +109,7 @@ impl ServeArguments {
         [all.concat(), self.demo_faults()].concat()
     }
 
-    /// Nobody but who sits here may kill what runs here.
+    /// Only people at this machine may kill its workers.
     fn demo_faults(&self) -> Vec<String> {
         let local = self.edge.clients(self.listen) == ClientTrust::Local;
         let fault = "--demo: only on this machine, with --auth none and a loopback --listen, \

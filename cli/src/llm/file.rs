@@ -14,7 +14,7 @@ use toml::de::DeTable;
 
 use super::table::{TomlFaults, TomlTable};
 
-/// What the file says. What it does not say is left to the options.
+/// The values of the file; options give those that it leaves out.
 #[derive(Debug, Default)]
 pub struct LlmFile {
     pub endpoints: Vec<ProviderConfig>,

@@ -204,7 +204,7 @@ impl<'a, 'i> TomlTable<'a, 'i> {
         pairs
     }
 
-    /// What nobody asked for is unknown.
+    /// Keys that were not read are unknown, and are reported.
     pub fn finish(self, faults: &mut TomlFaults<'_>) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();
